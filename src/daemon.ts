@@ -86,6 +86,9 @@ async function workTerm(reconciler: Reconciler, { kill, stop }: RetrySignals): P
 /** Iterating over all records takes up to 50 ms. */
 const settledLookMs = 1000
 
+/** A subscription that is limited alone is waited for, unless none of its retries was let through for so long. */
+const maxUnservedMs = 900_000
+
 /** `run --once`: resolves when the window was listed, and nothing is due, awaited, or to be listed again any more. */
 async function untilSettled({ progress, reconciler }: DaemonParts, clock: Clock, signal: AbortSignal): Promise<void> {
   for (;;) {
@@ -93,7 +96,8 @@ async function untilSettled({ progress, reconciler }: DaemonParts, clock: Clock,
     const { awaiting, failed, inFlight, receiver, ...state } = finish(reconciler().state())
     const isListed = progress.state().sweeps.some(({ kind }) => kind === 'full') && !state.fullSweepUnderWay
     const isAsked = receiver === undefined || receiver.up !== undefined
-    const isNoneDue = state.nextSweepInMs > 0 && failed.due + awaiting + inFlight === 0
+    const throttled = state.unservedForMs > maxUnservedMs ? 0 : state.endless.throttled
+    const isNoneDue = state.nextSweepInMs > 0 && failed.due + awaiting + inFlight + throttled === 0
     if (isListed && isAsked && state.throttledForMs === 0 && isNoneDue) return
   }
 }

@@ -322,8 +322,9 @@ export function createReconciler(
 
   /** Requests the record whose backoff ends first, unless one is due. Returns false if none can be sent. */
   function makeDue(subscriptionId: string): boolean {
-    if (pause.of(subscriptionId) !== undefined) return false
     const [now, monotonic] = [client.now(), clock.monotonic()]
+    const waitsForMs = subscriptions.throttleOf(subscriptionId, monotonic)?.waitsForMs ?? 0
+    if (pause.of(subscriptionId) !== undefined || waitsForMs > 0) return false
     const situation = { now, backoffsEndedMs: subscriptions.backoffsEndedMs(subscriptionId, monotonic) }
     let first: { record: FailedRecord; dueAt: number } | undefined
     for (const record of backlog.bySubscription().get(subscriptionId) ?? []) {
@@ -358,14 +359,14 @@ export function createReconciler(
       const notClosed = 'opening' in circuit ? circuit : undefined
       const paused = pause.of(subscriptionId)
       const pausedForMs = paused === undefined ? 0 : (pauseEndsInMs(paused, clock.now()) ?? Infinity)
-      const throttledForMs = subscriptions.throttledForMs(subscriptionId, monotonic)
+      const throttle = subscriptions.throttleOf(subscriptionId, monotonic)
       return {
         now,
         monotonic,
         gate: blocking ?? gates.ofSubscription(subscriptionId),
         isPaused: paused !== undefined,
-        isThrottled: throttledForMs !== undefined,
-        stopsForMs: Math.max(stops, pausedForMs, throttledForMs ?? 0),
+        unservedForMs: throttle?.unservedForMs,
+        stopsForMs: Math.max(stops, pausedForMs, throttle?.waitsForMs ?? 0),
         pausesForMs: notClosed && Math.max(0, notClosed.openUntil - monotonic),
         backoffsEndedMs: subscriptions.backoffsEndedMs(subscriptionId, monotonic),
         failing: notClosed && {

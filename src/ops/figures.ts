@@ -91,10 +91,8 @@ function unknownEnd(status: StatusFacts): string {
       const { pausedDeliveries } = status
       return `${counted(pausedDeliveries, 'delivery waits', 'deliveries wait')} for the end of an operator's pause.`
     }
-    case 'throttled': {
-      const { throttledDeliveries } = status
-      return `The platform limits the retries of ${counted(throttledDeliveries, 'delivery', 'deliveries')} alone.`
-    }
+    case 'throttled':
+      return `The platform limits the retries of ${counted(status.throttled?.deliveries ?? 0, 'delivery', 'deliveries')} alone.`
     case 'circuit': {
       const [only] = circuits.list
       const whom =

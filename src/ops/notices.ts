@@ -32,6 +32,7 @@ import {
 import type { GateStatus, Level, PauseStatus, StatusFacts, StatusSummary } from './status-document.ts'
 import {
   asNow,
+  isLongWait,
   isNoneLetThrough,
   isRefused,
   letThroughAdvice,
@@ -179,26 +180,21 @@ function gateReasonsOf(status: StatusFacts): NoticeReason[] {
 const lowRateShare = 0.9
 const isRateLow = ({ rate }: StatusFacts): boolean => rate.callsPerSecond < lowRateShare * rate.maxCallsPerSecond
 
-/** True if some of those that leave the window soon may be among these deliveries, which wait. */
-const isSoon = (waiting: number, { expiring: { byDecision } }: StatusFacts): boolean =>
-  waiting > 0 && byDecision.blocked + byDecision['backing-off'] > 0
-
 /** Advice to get deliveries through before they leave the window. */
 function hurryAdvice(status: StatusFacts): string {
   const longer = 'Or raise window.lookback and restart.'
   const stop = stopAdvice(status)
   if (stop !== undefined) return `${stop} ${longer}`
   const isFailing = isDead(status) || status.causes.list.some(({ circuit }) => circuit !== 'closed')
-  if (isSoon(status.pausedDeliveries, status) && !isFailing) return `Resume the paused subscriptions. ${longer}`
-  if (isSoon(status.throttledDeliveries, status) && !isFailing) return `${letThroughAdvice} ${longer}`
+  if (status.expiring.paused > 0 && !isFailing) return `Resume the paused subscriptions. ${longer}`
+  if (status.expiring.throttled > 0 && !isFailing) return `${letThroughAdvice} ${longer}`
   return `${isFailing ? 'Bring the receiver up now.' : "See the causes for the receiver's responses."} ${longer}`
 }
 
 /** True while deliveries may expire: retries are blocked or fail. */
 function isHeldUp(status: StatusFacts): boolean {
-  const { circuits, pausedDeliveries, refusedAgain, throttledDeliveries } = status
-  if (stopAdvice(status) !== undefined || isDead(status)) return true
-  if (isSoon(pausedDeliveries + throttledDeliveries, status)) return true
+  const { circuits, expiring, refusedAgain } = status
+  if (stopAdvice(status) !== undefined || isDead(status) || expiring.paused + expiring.throttled > 0) return true
   return refusedAgain > 0 || circuits.list.some(({ isKnownUp }) => !isKnownUp)
 }
 
@@ -221,11 +217,18 @@ function excludedText({ excluded }: StatusFacts): string {
 
 /** Subscriptions that the platform limits alone. An aside while other retries are wanted. */
 function throttledReason(status: StatusFacts): NoticeCondition {
-  const { throttledDeliveries } = status
+  const { now, throttled } = status
+  if (throttled === null) return false
+  const { deliveries, unservedSince } = throttled
   const { advice, level, reason, runbook = null } = describeGate('subscription-throttled')
-  const detail = `${counted(throttledDeliveries, 'delivery is', 'deliveries are')} of such a subscription.`
-  const isOther = openOf(status) > throttledDeliveries
-  return throttledDeliveries > 0 && { level, text: reason, detail, advice, runbook, ...(isOther && { isAside: true }) }
+  const detail = `${counted(deliveries, 'delivery is', 'deliveries are')} of such a subscription.`
+  if (isLongWait(unservedSince, now))
+    return {
+      ...{ level: 'trouble', text: 'The platform lets no retry of a subscription through (rate limit).' },
+      detail: `${detail} Since ${clockTime(unservedSince, now)} UTC.`,
+      ...{ advice: letThroughAdvice, runbook },
+    }
+  return { level, text: reason, detail, advice, runbook, ...(openOf(status) > deliveries && { isAside: true }) }
 }
 
 /** Conditions other than gates. */

@@ -140,9 +140,10 @@ function drainStatus(state: StatusState) {
 }
 
 /** Excluded records are left out. */
-function expiringStatus({ expiring: { awaiting, 'backing-off': backingOff, blocked, due, exhausted } }: StatusState) {
+function expiringStatus({ expiring, expiringEndless: { paused, throttled } }: StatusState) {
+  const { awaiting, 'backing-off': backingOff, blocked, due, exhausted } = expiring
   const byDecision = { due, 'backing-off': backingOff, exhausted, blocked, awaiting }
-  return { total: due + backingOff + exhausted + blocked + awaiting, byDecision }
+  return { total: due + backingOff + exhausted + blocked + awaiting, byDecision, paused, throttled }
 }
 
 function causesStatus({ causes, circuits, onlyCounted, skewMs }: StatusState) {
@@ -162,6 +163,10 @@ function mendedStatus({ mended, skewMs }: StatusState) {
   return { records, since: toDate(since - skewMs.api), lastRetry: toDate(lastDueAt - skewMs.api) }
 }
 
+function throttledStatus({ endless: { throttled }, now, unservedForMs }: StatusState) {
+  return throttled === 0 ? null : { deliveries: throttled, unservedSince: new Date(now - unservedForMs) }
+}
+
 /** The number of missing deliveries, causes, start and estimated end. */
 function deliveriesOf(state: StatusState) {
   const { causes, expired, failed, skewMs } = state
@@ -170,7 +175,7 @@ function deliveriesOf(state: StatusState) {
     expired,
     refusedAgain: state.endless.refused,
     pausedDeliveries: state.endless.paused,
-    throttledDeliveries: state.endless.throttled,
+    throttled: throttledStatus(state),
     unproven: state.endless.unproven,
     drain: drainStatus(state),
     failed: { ...failed },

@@ -16,6 +16,7 @@ const isListReported = ({ gates }: StatusFacts): boolean =>
 
 /** Calls wait: a Retry-After of more than this time needs a person, and so do short ones without progress for as long after it was due. */
 const longWaitMs = 900_000
+export const isLongWait = (since: Date, now: Date): boolean => now.getTime() - since.getTime() > longWaitMs
 
 /** Advice while the platform's rate limit, with a pause of so many seconds, needs a person; undefined otherwise. */
 export function throttleAdvice(status: StatusFacts, seconds: number): string | undefined {

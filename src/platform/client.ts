@@ -122,7 +122,7 @@ type Called<T> = Exchange<T> & {
 
 /** Reasons that suggest a void token without a 401: a 403, a redirect to a login page, or a response of an intermediary. */
 const doubtful: ReadonlySet<Reason> = new Set<Reason>(['forbidden', 'redirect', 'invalid-body', 'intercepted'])
-/** Reasons that say nothing about a token, though no call succeeds for so long. Any other response of a list then may. */
+/** Reasons that say nothing about a token, though lists have failed for so long. Any other response of a list then may. */
 const neverDoubtful: ReadonlySet<Reason> = new Set<Reason>(['ok', 'throttled'])
 const silentMs = 60_000
 
@@ -149,11 +149,13 @@ function createCall(options: ClientOptions): Call {
   let doubted: Token | undefined
   /** When a call last succeeded, in monotonic ms, and the pauses until then. */
   let responded = { at: -Infinity, pausedMs: 0 }
+  /** When a list first failed since then, monotonic ms; Infinity if none has. */
+  let failingSince = Infinity
 
   function isDoubtful({ reason, status }: Exchange<unknown>, { method }: Operation<unknown>): boolean {
     // A PATCH of a missing record may get a 404 without an error body.
     if (doubtful.has(reason)) return !(status === 404 && method === 'PATCH')
-    const isSilent = clock.monotonic() - responded.at > silentMs
+    const isSilent = clock.monotonic() - failingSince > silentMs
     return isSilent && method === 'GET' && status !== undefined && !neverDoubtful.has(reason)
   }
 
@@ -220,7 +222,9 @@ function createCall(options: ClientOptions): Call {
       const nothing = { body: undefined, code: undefined, status: undefined }
       exchange = { ...nothing, reason, requestNotSent, transportCode }
     }
+    if (exchange.reason !== 'ok' && operation.method === 'GET') failingSince = Math.min(failingSince, clock.monotonic())
     if (exchange.reason === 'ok') {
+      failingSince = Infinity
       responded = { at: clock.monotonic(), pausedMs: rate.pausedMs('list') }
       workingToken = token
       worksFor.set(operation.method, token)
@@ -288,7 +292,9 @@ function createCall(options: ClientOptions): Call {
       const next = await tokenFor(kind, signal)
       const second = await once(kind, operation, next, signal)
       if (second.reason === 'unauthorized') tokens.refused(next, { hasWorked: next === workingToken })
-      if (isDoubted && !isDoubtful(second, operation)) doubtMs = firstDoubtMs
+      // Without a response, or with a 429, nothing is known of the new token.
+      const isJudged = second.status !== undefined && second.reason !== 'throttled'
+      if (isDoubted && isJudged && !isDoubtful(second, operation)) doubtMs = firstDoubtMs
       return { ...second, isReplayed: true }
     } catch (error) {
       if (!(error instanceof TokenError)) throw error

@@ -54,8 +54,8 @@ export interface Situation {
   gate?: Gate | undefined
   /** True if an operator paused its subscription. Default: false. */
   isPaused?: boolean
-  /** True if the platform limits the retries of its subscription alone. Default: false. */
-  isThrottled?: boolean
+  /** While the platform limits the retries of its subscription alone: how long ago it last let one through, in ms. */
+  unservedForMs?: number | undefined
   /** How long all but its circuit blocks it: global gates, a missing token, its pause, its limit. In ms; Infinity if unknown. Default: 0. */
   stopsForMs?: number | undefined
   /** Remaining cooldown of its circuit, in ms. Default: 0. */

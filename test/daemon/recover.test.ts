@@ -1,5 +1,6 @@
 // Days of the daemon beside a sandbox, in virtual time: what it shows while it observes and recovers, a dead receiver, a pause, refused tokens.
 import { expect, test } from 'vitest'
+import type { FaultRule } from '../../sandbox/api/faults.ts'
 import { subscriptionIds } from '../../sandbox/records/seed.ts'
 import { beginDay, withControl } from '../support/daemon.ts'
 
@@ -48,23 +49,28 @@ test.each([{ status: 429, retryAfter: 'absent' } as const, { status: 503, retryA
     day.sandbox.read({
       limits: [{ kind: 'bucket', perSecond: 0.001, operations: ['retry'], subscriptionIds: [one], ...refusal }],
     })
-    day.seed(limited, [167, 160], { subscriptions: [one] })
+    const refused = day.seed(limited, [164, 163], { subscriptions: [one] })
     day.seed(others, [48, 12], { subscriptions: rest })
     const daemon = await day.start({ RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '20' })
     await daemon.goOn(5)
-    const { drain, gates, missing, summary, throttledDeliveries } = daemon.ops().status()
+    const { drain, gates, missing, summary, throttled } = daemon.ops().status()
     expect(missing).toBe(limited - 1)
     expect(gates).toMatchObject([{ gate: 'subscription-throttled', subscriptions: 1 }])
     expect(daemon.facts).not.toContainEqual(expect.objectContaining({ type: 'trouble' }))
-    expect([drain.limitedBy, throttledDeliveries]).toEqual(['throttled', limited - 1])
+    expect([drain.limitedBy, throttled?.deliveries]).toEqual(['throttled', limited - 1])
     // Its first records leave the window soon.
     expect(summary).toMatchObject({
       level: 'trouble',
       advice: expect.stringContaining('let retries through') as string,
     })
 
+    // The limit is over: what fails now fails at its receiver.
+    day.sandbox.receiver.fail({ status: 422, webhookIds: refused.slice(-3) })
     day.sandbox.read({ limits: [] })
-    await daemon.goOn(10)
+    await daemon.goOn(30)
+    expect(daemon.ops().status()).toMatchObject({ missing: 3, throttled: null, refusedAgain: 3 })
+    day.sandbox.receiver.heal()
+    await daemon.goOn(60)
     expect(day.sandbox.counts()).toMatchObject({ failed: 0, successful: limited + others })
   },
 )
@@ -278,12 +284,30 @@ test.each([
   expect(sandbox.stats.tokens.issued).toBe(2)
 })
 
-test('a platform that fails for four hours costs nine tokens', async () => {
+test.each<[string, FaultRule[], ticks: number, gapMs: number, tokens: number]>([
+  ['all calls', [{ operation: 'api', fault: { kind: 'status', status: 500 } }], 240, 60_000, 9],
+  [
+    'all calls, half of them by resets',
+    [
+      { operation: 'api', fault: { kind: 'reset', when: 'before' }, probability: 0.5 },
+      { operation: 'api', fault: { kind: 'status', status: 500 } },
+    ],
+    ...([240, 60_000, 9] as const),
+  ],
+  [
+    'one list after an hour without any',
+    [{ operation: 'list', fault: { kind: 'status', status: 500 }, count: 1 }],
+    1,
+    4 * hourMs,
+    0,
+  ],
+])('a platform that fails %s for four hours costs few tokens', async (_, rules, ticks, gapMs, tokens) => {
   await using day = await beginDay({ expiresIn: 100_000 })
   const daemon = await day.start()
-  day.sandbox.faults.set({ operation: 'api', fault: { kind: 'status', status: 500 } })
-  await daemon.goOn(240)
-  expect(day.sandbox.stats.tokens.issued).toBe(1 + 9)
+  await day.clock.advance(hourMs)
+  day.sandbox.faults.set(...rules)
+  await daemon.goOn(ticks, gapMs)
+  expect(day.sandbox.stats.tokens.issued).toBe(1 + tokens)
 })
 
 test('tokens that the API knows only after four seconds are used then, and the former one until then', async () => {

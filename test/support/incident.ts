@@ -1,5 +1,6 @@
 // An incident as the status shows it: thousands of deliveries missing for three causes, an hour of history, some exhausted.
 import type { HistoryStep } from '../../src/observe/history.ts'
+import { noEndless } from '../../src/reconcile/retry/backlog.ts'
 import type { StatusState } from '../../src/ops/status-document.ts'
 import type { Cause, Causes } from '../../src/ops/causes.ts'
 import { noRetry } from '../../src/reconcile/decide.ts'
@@ -15,10 +16,7 @@ export function uuid(n: number): string {
 
 export const noDecisions = { due: 0, 'backing-off': 0, exhausted: 0, excluded: 0, blocked: 0, awaiting: 0 }
 
-export const refusing = (refused: number): StatusState['endless'] => ({
-  ...{ circuit: 0, paused: 0, throttled: 0, unproven: 0 },
-  refused,
-})
+export const refusing = (refused: number): StatusState['endless'] => ({ ...noEndless(), refused })
 
 export function ofOneType(eventType: string, records = 1): Cause['eventTypes'] {
   return { total: 1, list: [{ eventType, records }] }
@@ -109,7 +107,7 @@ export function anIncident(changes: Partial<StatusState> = {}): StatusState {
     rateLimit: 20,
     rateMaximum: 20,
     gates: [{ gate: 'circuit', since: undefined, subscriptions: 1 }],
-    endless: { circuit: 1791, paused: 0, throttled: 0, refused: 0, unproven: 0 },
+    endless: { ...noEndless(), circuit: 1791 },
     circuits: [
       aCircuit({ subscriptionId: uuid(2), pausesForMs: 83_000, openForMs: 47 * minuteMs, responseStatusCode: null }),
     ],

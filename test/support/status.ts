@@ -2,6 +2,7 @@
 import { leadAlone } from '../../src/leader-election/leadership.ts'
 import type { CircuitView } from '../../src/reconcile/retry/subscriptions.ts'
 import { gateTable, type Gate } from '../../src/reconcile/retry/gates.ts'
+import { noEndless } from '../../src/reconcile/retry/backlog.ts'
 import type { StatusState } from '../../src/ops/status-document.ts'
 import type { Causes } from '../../src/ops/causes.ts'
 
@@ -65,7 +66,8 @@ export function aStatusState(changes: Partial<StatusState> = {}): StatusState {
     oldestOpenAt: undefined,
     lastDueAt: undefined,
     expiring: { due: 0, 'backing-off': 0, exhausted: 0, blocked: 0, awaiting: 0 },
-    endless: { circuit: 0, paused: 0, throttled: 0, refused: 0, unproven: 0 },
+    ...{ endless: noEndless(), expiringEndless: noEndless() },
+    unservedForMs: 0,
     mended: undefined,
     lately: [],
     missingOf: new Map(),

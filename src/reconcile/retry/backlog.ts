@@ -93,6 +93,9 @@ export interface Backlog {
 /** Looks at a decided record, subscription by subscription. */
 export type LookAt = (record: FailedRecord, verdict: Verdict, situation: Situation) => void
 
+type Endless = Record<'circuit' | 'paused' | 'throttled' | 'refused' | 'unproven', number>
+export const noEndless = (): Endless => ({ circuit: 0, paused: 0, throttled: 0, refused: 0, unproven: 0 })
+
 export interface Summary {
   counts: Counts
   /** Missing records by subscription, without excluded ones. */
@@ -104,7 +107,11 @@ export interface Summary {
   /** Epoch ms of the last end of a backoff; undefined if none backs off. */
   lastDueAt: number | undefined
   /** Open records without an arrival estimate: circuit not closed, subscription paused or limited alone, repeatedly rejected, or without an outcome. */
-  endless: { circuit: number; paused: number; throttled: number; refused: number; unproven: number }
+  endless: Endless
+  /** Of these, the ones that leave the window soon. */
+  expiringEndless: Endless
+  /** The longest time for which a subscription that is limited alone, and has such records, was let through for none; ms. */
+  unservedForMs: number
   /** Records waiting although their receivers accept all again: since when all do, and the end of the last backoff; epoch ms. */
   mended: { records: number; since: number; lastDueAt: number } | undefined
 }
@@ -119,22 +126,32 @@ const maxExpired = 50_000
 /** Rows of one step, which takes a few milliseconds. */
 const rowsPerStep = 500
 
-/** Adds a record to the sums, except those about the window. */
-function addUp(sums: Summary, entry: FailedRecord, { decision, dueAt }: Verdict, situation: Situation): void {
-  const { endless, mended } = sums
+/** Adds a record to the sums, except those about the window. Returns why its arrival cannot be estimated. */
+function addUp(
+  sums: Summary,
+  entry: FailedRecord,
+  { decision, dueAt }: Verdict,
+  situation: Situation,
+): keyof Endless | undefined {
+  const { mended } = sums
+  const { unservedForMs } = situation
   sums.counts[decision] += 1
   if (decision === 'backing-off') sums.lastDueAt = Math.max(sums.lastDueAt ?? -Infinity, dueAt)
-  if (decision === 'exhausted') return
+  if (decision === 'exhausted') return undefined
+  if (situation.isPaused === true) return 'paused'
+  if (situation.failing !== undefined) return 'circuit'
+  // One that backs off after a delivery waits for its receiver.
+  if (unservedForMs !== undefined && (entry.refusals > 0 || decision === 'blocked' || decision === 'due')) {
+    sums.unservedForMs = Math.max(sums.unservedForMs, unservedForMs)
+    return 'throttled'
+  }
   const refusal = refusalOf(entry, situation)
-  if (situation.isPaused === true) endless.paused += 1
-  else if (situation.failing !== undefined) endless.circuit += 1
-  else if (situation.isThrottled === true) endless.throttled += 1
-  else if (refusal?.why === 'mended') {
-    if (decision !== 'backing-off') return
-    const since = Math.max(mended?.since ?? -Infinity, refusal.overSince)
-    const lastDueAt = Math.max(mended?.lastDueAt ?? -Infinity, dueAt)
-    sums.mended = { records: (mended?.records ?? 0) + 1, since, lastDueAt }
-  } else if (refusal !== undefined) endless[refusal.why] += 1
+  if (refusal?.why !== 'mended') return refusal?.why
+  if (decision !== 'backing-off') return undefined
+  const since = Math.max(mended?.since ?? -Infinity, refusal.overSince)
+  const lastDueAt = Math.max(mended?.lastDueAt ?? -Infinity, dueAt)
+  sums.mended = { records: (mended?.records ?? 0) + 1, since, lastDueAt }
+  return undefined
 }
 
 /** Deduplicates equal topics. */
@@ -342,8 +359,8 @@ export function createBacklog(options: BacklogOptions): Backlog {
     *summary(situationOf, look) {
       const sums: Summary = {
         ...{ counts: noCounts(), missingOf: new Map(), expiring: noCounts(), mended: undefined },
-        ...{ oldestOpenAt: undefined, lastDueAt: undefined },
-        endless: { circuit: 0, paused: 0, throttled: 0, refused: 0, unproven: 0 },
+        ...{ oldestOpenAt: undefined, lastDueAt: undefined, unservedForMs: 0 },
+        ...{ endless: noEndless(), expiringEndless: noEndless() },
       }
       let expiringUntil: number | undefined
       let looked = 0
@@ -356,12 +373,15 @@ export function createBacklog(options: BacklogOptions): Backlog {
           if (looked % lookedAtPerStep === 0) yield
           const verdict = decide(entry, policy, situation)
           if (verdict.decision !== 'excluded') missing += 1
-          addUp(sums, entry, verdict, situation)
+          const why = addUp(sums, entry, verdict, situation)
+          if (why !== undefined) sums.endless[why] += 1
           look?.(entry, verdict, situation)
           if (entry.localSecond < windowFrom) continue
           if (verdict.decision !== 'exhausted')
             sums.oldestOpenAt = Math.min(sums.oldestOpenAt ?? Infinity, entry.eventAt)
-          if (entry.localSecond < expiringUntil && !entry.isWanted) sums.expiring[verdict.decision] += 1
+          if (entry.localSecond >= expiringUntil || entry.isWanted) continue
+          sums.expiring[verdict.decision] += 1
+          if (why !== undefined) sums.expiringEndless[why] += 1
         }
         sums.missingOf.set(subscriptionId, missing)
       }

@@ -108,9 +108,9 @@ export const gateTable = {
     runbook: 'ReceiverFailing',
   },
   'subscription-throttled': {
-    level: 'waiting',
+    level: 'working',
     blocks: 'subscription',
-    reason: 'The platform limits the retries of a subscription alone: they wait.',
+    reason: 'The platform limits the retries of a subscription alone.',
     advice:
       "Nothing to do: they are sent as fast as it allows. If that is too slow, ask the platform's operator for more.",
     runbook: 'Throttled',

@@ -102,7 +102,8 @@ export function createSubscriptionLimits(
     for (const [one, { all: allBefore, own: before }] of alone) {
       const own = since(one.tally, before)
       const withOwn = { served: allBefore.served + own.served, refused: allBefore.refused + own.refused }
-      one.ownLimit = { limit: createLearnedLimit(options), own: before, all: withOwn }
+      const limit = createLearnedLimit(options)
+      one.ownLimit = { limit, servedAt: clock.monotonic(), own: before, all: withOwn }
     }
     if (!alone.has(subscription)) endOthers()
   }
@@ -131,11 +132,15 @@ export function createSubscriptionLimits(
     },
     learn(subscription, report) {
       count(subscription, report)
-      const limit = subscription.ownLimit?.limit
-      if (limit === undefined) return false
+      const { ownLimit } = subscription
+      if (ownLimit === undefined) return false
+      const { limit } = ownLimit
       limit.refill()
       if (isRefusal(report)) limit.refused(report)
-      else if (report.kind === 'ok') limit.succeeded()
+      else if (report.kind === 'ok') {
+        limit.succeeded()
+        ownLimit.servedAt = clock.monotonic()
+      }
       if (limit.perSecond() === maxPerSecond) end(subscription)
       else wait(subscription)
       return isRefusal(report)

@@ -77,6 +77,8 @@ export interface Tally {
 /** The platform's limit of the retries of one subscription alone; and what it and the others had got before it was first refused. */
 export interface OwnLimit {
   limit: LearnedLimit
+  /** When a retry was last let through, or this limit found. */
+  servedAt: number
   own: Tally
   all: Tally
 }
@@ -120,8 +122,10 @@ export interface Subscriptions {
    */
   blocks(id: string, now: number): SubscriptionGate | undefined
   blocked(now: number): Record<SubscriptionGate, number>
-  /** How long it waits for the platform's limit of its retries alone, in ms; undefined without such a limit. */
-  throttledForMs(id: string, now: number): number | undefined
+  /**
+   * Undefined unless the platform limits its retries alone: for how long they wait, and how long ago one was let through; in ms.
+   */
+  throttleOf(id: string, now: number): { waitsForMs: number; unservedForMs: number } | undefined
   /** Reserves a place for a retry, for `probeTimeout` at most. Returns its number. */
   send(record: Pick<FailedRecord, 'eventType' | 'subscriptionId'>, now: number): number
   /** Reports the outcome of a retry with the receiver's response, and frees its place. */
@@ -262,9 +266,9 @@ export function createSubscriptions(
       const subscription = all.get(id)
       return subscription && gateOf(subscription, now)
     },
-    throttledForMs(id, now) {
-      const { ownLimit, waitsUntil } = all.get(id) ?? {}
-      return ownLimit && Math.max(0, (waitsUntil ?? now) - now)
+    throttleOf(id, now) {
+      const { ownLimit, waitsUntil = now } = all.get(id) ?? {}
+      return ownLimit && { waitsForMs: Math.max(0, waitsUntil - now), unservedForMs: now - ownLimit.servedAt }
     },
     blocked(now) {
       const counts = { circuit: 0, 'subscription-throttled': 0, limit: 0 }

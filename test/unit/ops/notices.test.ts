@@ -11,7 +11,9 @@ const minuteMs = 60_000
 const swept = { lastFullSweepAt: incidentNow - 12_000, lastCompleteSweepAt: incidentNow - 12_000 }
 const incomplete = { lastCompleteSweepAt: incidentNow - 60_000 }
 const blocked = { ...noDecisions, blocked: 10 }
-const threeBlocked = { ...noDecisions, blocked: 3 }
+const bothOf = (counts: StatusState['failed']) => ({ failed: counts, expiring: counts })
+const threeDue = bothOf({ ...noDecisions, due: 3 })
+const threeBlocked = bothOf({ ...noDecisions, blocked: 3 })
 const sweepFailed = {
   sweeps: [aSweep('failed')],
   listsFailing: { since: incidentNow - 12_000, until: incidentNow, reason: 'timeout' as const },
@@ -38,7 +40,8 @@ function both(first: Partial<StatusState>, second: Partial<StatusState>): Partia
 }
 
 describe('the headline', () => {
-  const endless = { circuit: 10, paused: 0, throttled: 0, refused: 0, unproven: 0 }
+  const endless = { ...refusing(0), circuit: 10 }
+  const limited = { ...refusing(0), throttled: 10 }
   const open = { ...shut('circuit'), circuits: [aCircuit()], endless }
   const halfOpen = {
     ...shut('circuit'),
@@ -63,10 +66,7 @@ describe('the headline', () => {
     platform: [shut('platform'), 'trouble'],
     throttled: [throttled(900_000), 'waiting'],
     circuit: [open, 'trouble', 'Subscription one returns HTTP 503: 10 deliveries wait.'],
-    'subscription-throttled': [
-      { ...shut('subscription-throttled'), endless: { ...refusing(0), throttled: 10 } },
-      'waiting',
-    ],
+    'subscription-throttled': [{ ...shut('subscription-throttled'), endless: limited }, 'working'],
     limit: [shut('limit'), 'working', 'Retries are under way.'],
   }
 
@@ -226,8 +226,9 @@ describe('the headline', () => {
     'waiting: 12 deliveries are exhausted.': [{ failed: gaveUp, recovered: { lastDay: 1, lastAt: incidentNow } }],
     'working: Retries are under way. 62 deliveries are missing.': [{ failed: { ...gaveUp, due: 50 } }],
     'trouble: 3 deliveries expire soon and will then no longer be retried. 3 deliveries are missing.': [
-      { endless: refusing(3), failed: { ...noDecisions, due: 3 }, expiring: { ...noDecisions, due: 3 } },
-      { endless: { ...refusing(0), paused: 3 }, failed: threeBlocked, expiring: threeBlocked },
+      { endless: refusing(3), ...threeDue },
+      { expiringEndless: { ...refusing(0), paused: 3 }, ...threeBlocked },
+      { expiringEndless: { ...refusing(0), throttled: 3 }, ...threeBlocked },
     ],
     "trouble: The platform's rate limit was hit: all calls wait. Nothing is missing of events up to 11:58:00 UTC; newer failures are not known yet.":
       [
@@ -241,6 +242,9 @@ describe('the headline', () => {
     "waiting: The platform's rate limit was hit: all calls wait. At least 1 delivery is missing.": [
       { ...throttled(9000), sweeps: sweptAgo(300_001), failed: { ...noDecisions, due: 1 } },
     ],
+    'trouble: The platform lets no retry of a subscription through (rate limit). 3 deliveries are missing.': [
+      { endless: { ...refusing(0), throttled: 3 }, unservedForMs: 900_001, failed: threeDue.failed },
+    ],
     'waiting: Retries of one are paused by an operator. 10 deliveries are missing.': [
       {
         ...both(shut('subscription-paused'), open),
@@ -248,13 +252,8 @@ describe('the headline', () => {
       },
     ],
     'working: Retries are under way. 3 deliveries are missing.': [
-      { failed: { ...noDecisions, due: 3 }, expiring: { ...noDecisions, due: 3 } },
-      // Others are paused.
-      {
-        failed: { ...noDecisions, due: 3 },
-        expiring: { ...noDecisions, due: 3 },
-        endless: { ...refusing(0), paused: 9 },
-      },
+      { ...threeDue },
+      { ...threeDue, endless: { ...refusing(0), paused: 9, throttled: 2 }, unservedForMs: 900_000 },
     ],
   }
 

@@ -6,7 +6,7 @@ import type { StatusState } from '../../../src/ops/status-document.ts'
 import { noRetry } from '../../../src/reconcile/decide.ts'
 import { createCauses, type Cause, type CauseStatus } from '../../../src/ops/causes.ts'
 import { ibanOf } from '../../support/canaries.ts'
-import { aCause, anIncident, uuid } from '../../support/incident.ts'
+import { aCause, anIncident, refusing, uuid } from '../../support/incident.ts'
 import { defaultPolicy, due, learn, listingOf, testNow } from '../../support/backlog.ts'
 import { testBacklog } from '../../support/reconcile.ts'
 import { finish } from '../../../src/runtime/steps.ts'
@@ -28,7 +28,7 @@ test('a quiet daemon: what there is none of is null', () => {
   const none = entries.flatMap(([name, value]) => (value === null ? [name] : []))
   expect(none.toSorted().join(' ')).toBe(
     'books certificateExpires firstExpiry incident keyProblem lastBackoff lastCompleteSweep lastFullSweep leadership listsFailing mended nextSweep nextTick notAccepted ' +
-      'oldestOpenEvent receiver seenUntil tokenExpires tokenTrouble unlisted unreadable',
+      'oldestOpenEvent receiver seenUntil throttled tokenExpires tokenTrouble unlisted unreadable',
   )
 })
 
@@ -95,9 +95,7 @@ describe('causes', () => {
   })
 
   test('an incident: the pace, and when it will be done by it', () => {
-    const { causes, drain, exhausted } = toStatus(
-      anIncident({ endless: { circuit: 0, paused: 0, throttled: 0, refused: 0, unproven: 0 } }),
-    )
+    const { causes, drain, exhausted } = toStatus(anIncident({ endless: refusing(0) }))
     expect(drain).toEqual({
       recoveredPerMinute: 95,
       seconds: 4416,

@@ -19,7 +19,7 @@ async function limitedAfter(responses: string): Promise<string> {
     await clock.advance(100)
     if (limits.learn(subscription, { ...report, kind: letter === id ? 'ok' : 'throttled' })) counted.push(letter)
   }
-  const names = [...new Set(responses.toLowerCase())].filter((id) => subscriptions.throttledForMs(id, 0) !== undefined)
+  const names = [...new Set(responses.toLowerCase())].filter((id) => subscriptions.throttleOf(id, 0) !== undefined)
   return `${names.join('')}: ${counted.join('')}`
 }
 
@@ -55,7 +55,7 @@ test('it waits longer after each refusal in a row, and as long as the platform a
       await clock.advance(99)
       limits.learn(subscriptions.of(id), { ...report, sentAt })
     }
-    waits.push(subscriptions.throttledForMs('a', clock.monotonic()))
+    waits.push(subscriptions.throttleOf('a', clock.monotonic())?.waitsForMs)
     expect(limits.nextChangeAt() - clock.monotonic()).toBeLessThanOrEqual(waits.at(-1) ?? Infinity)
   }
   expect(waits).toEqual([undefined, 1000, 2000, 4000, 60_000])
