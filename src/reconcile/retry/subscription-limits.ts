@@ -110,16 +110,16 @@ export function createSubscriptionLimits(
 
   /** Counts a response, and finds out whether its subscription has a limit of its own. */
   function count(subscription: Subscription, report: RateReport): void {
+    const { ownLimit, tally } = subscription
     const name = isRefusal(report) ? 'refused' : 'served'
-    const refusal = { subscription, at: clock.monotonic(), own: { ...subscription.tally }, all: { ...all } }
-    subscription.tally[name] += 1
-    if (subscription.ownLimit !== undefined) return
-    all[name] += 1
     // Calls sent before the response to a refused one were refused by the same limit, at the same time.
-    if (name === 'served' || report.sentAt <= (refusals.at(-1)?.at ?? -Infinity)) return
-    refusals.push(refusal)
+    const isNews = report.sentAt > (refusals.at(-1)?.at ?? -Infinity)
+    const isCompared = name === 'refused' && isNews && ownLimit === undefined
+    if (isCompared) refusals.push({ subscription, at: clock.monotonic(), own: { ...tally }, all: { ...all } })
+    tally[name] += 1
+    if (ownLimit === undefined) all[name] += 1
     if (refusals.length > maxRefusals) refusals.shift()
-    compare(subscription)
+    if (isCompared) compare(subscription)
   }
 
   return {
