@@ -1,7 +1,7 @@
 // The one estimate of when all open records will have arrived, for metric and /status; none if it would be a guess. Pure functions.
 import { isZoneWrong } from '../platform/time-zone.ts'
 import type { Counts } from './decide.ts'
-import type { Summary } from './retry/backlog.ts'
+import { endlessReasons, type Summary } from './retry/backlog.ts'
 import { blockForUnknownTime, type ShutGate } from './retry/gates.ts'
 
 export interface Drain {
@@ -12,18 +12,7 @@ export interface Drain {
    * blocks all retries for an unknown time, `outcomes` that are awaited, `paused` subscriptions, `circuit`s that are not closed, subscriptions `throttled` alone, records repeatedly
    * `refused`, `unproven` retries, a receiver `failing` some of them, or a wrong `zone`, which hides records.
    */
-  limitedBy:
-    | 'pace'
-    | 'backoff'
-    | 'outcomes'
-    | 'gate'
-    | 'paused'
-    | 'circuit'
-    | 'throttled'
-    | 'refused'
-    | 'unproven'
-    | 'failing'
-    | 'zone'
+  limitedBy: 'pace' | 'backoff' | 'outcomes' | 'gate' | 'failing' | 'zone' | (typeof endlessReasons)[number]
 }
 
 /** The facts for an estimate. */
@@ -49,12 +38,8 @@ const minuteMs = 60_000
 /** Why the end of open records is unknown, apart from the pace. */
 function obstacleOf({ endless, gates, pace }: DrainSource): Drain['limitedBy'] | undefined {
   if (blockForUnknownTime(gates)) return 'gate'
-  if (endless.paused > 0) return 'paused'
-  if (endless.circuit > 0) return 'circuit'
-  if (endless.throttled > 0) return 'throttled'
-  if (endless.refused > 0) return 'refused'
-  if (endless.unproven > 0) return 'unproven'
-  return pace.failedShare > maxFailedShare ? 'failing' : undefined
+  const endlessReason = endlessReasons.find((reason) => endless[reason] > 0)
+  return endlessReason ?? (pace.failedShare > maxFailedShare ? 'failing' : undefined)
 }
 
 /** The daemon's estimate at its present pace. It is given only with evidence that it will come true. */

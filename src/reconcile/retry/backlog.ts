@@ -93,8 +93,12 @@ export interface Backlog {
 /** Looks at a decided record, subscription by subscription. */
 export type LookAt = (record: FailedRecord, verdict: Verdict, situation: Situation) => void
 
-type Endless = Record<'circuit' | 'paused' | 'throttled' | 'refused' | 'unproven', number>
-export const noEndless = (): Endless => ({ circuit: 0, paused: 0, throttled: 0, refused: 0, unproven: 0 })
+/** Why the arrival of a record cannot be estimated: the first reason counts, for a record and for all of them. */
+export const endlessReasons = ['paused', 'circuit', 'throttled', 'refused', 'unproven'] as const
+type Endless = Record<(typeof endlessReasons)[number], number>
+export function noEndless(): Endless {
+  return Object.fromEntries(endlessReasons.map((reason) => [reason, 0])) as Endless
+}
 
 export interface Summary {
   counts: Counts
