@@ -231,6 +231,7 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
     const isNewKey = keys.isNew(usedKey) && isOfKey(result)
     // The previous key still signs: a fault of the new one is a key problem, not a missing token.
     if (!isNewKey) failingSince ??= clock.monotonic()
+    notifier.notify()
     emit({
       type: 'token-refreshed',
       result: result.kind,
@@ -318,7 +319,9 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
 
   /** Time of the next background renewal, on the monotonic clock. */
   function refreshDueAt(): number {
-    return Math.max(Math.min(valid()?.refreshAt ?? -Infinity, keys.newKeyDueAt()), limiter.openAt())
+    // A failed request is repeated, even one that came early, for a doubted token: it is in trouble until one succeeds.
+    const refreshAt = failingSince === undefined ? valid()?.refreshAt : undefined
+    return Math.max(Math.min(refreshAt ?? -Infinity, keys.newKeyDueAt()), limiter.openAt())
   }
 
   async function keepFresh(signal: AbortSignal): Promise<void> {

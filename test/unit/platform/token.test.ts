@@ -19,8 +19,9 @@ const scripts: Record<string, string> = {
     replies refusal; get -> rejected invalid_client; wait 60s; get -> rejected invalid_client; trouble -> for 60s
     replies grant; wait 60s; get -> token-3; trouble -> none; wait 1h; replies refusal; get -> rejected invalid_client
     wait 5s; trouble -> for 5s`,
-  'the next request after one that a doubt about a held token asked for in vain is its renewal':
-    'replies grant refusal; get -> token-1; doubt token-1; retry -> 2340s',
+  'a request that a doubt about a held token made in vain is repeated soon': `
+    start; replies grant; get -> token-1; replies refusal; doubt token-1; retry -> 0.5s; replies grant; wait 10s
+    trouble -> none; stop`,
   'a life is renewed in the background from 60 %':
     'given jitter=0; start; wait 2159.9s; sent -> 1; wait 200ms; sent -> 2; stop',
   'to 70 % of it': 'given jitter=0.999999; start; wait 2519.9s; sent -> 1; wait 200ms; sent -> 2; stop',
