@@ -46,11 +46,9 @@ const twice = failedRecord({ eventLocal: start * 1000, id: 'abcdefab-0000-4000-8
 const noMetadata = { totals: 'none', tellsSize: 'none' } as const
 const none = { time: 0, status: 0 }
 
-interface Seen {
+interface Seen extends Partial<Pick<Listing, 'verdict' | 'unexpected'>> {
   records: number
   calls: number
-  verdict?: Listing['verdict']
-  unexpected?: Listing['unexpected']
   unreadable?: number
 }
 
