@@ -1,6 +1,6 @@
 // Loads configurations from text, without files and without this host's environment.
 import { loadConfig } from '../../src/config/load.ts'
-import type { LoadedConfig } from '../../src/config/load.ts'
+import type { ConfigInput, LoadedConfig } from '../../src/config/load.ts'
 import { ConfigurationError } from '../../src/runtime/errors.ts'
 import type { ConfigurationProblem } from '../../src/runtime/errors.ts'
 
@@ -22,10 +22,10 @@ export interface Sources {
   clock?: { now(): number }
 }
 
-/** Loads what is given and nothing else. */
-export function load({ yaml, env = {}, files = {}, hostName = 'host-1', ...more }: Sources): LoadedConfig {
+/** What is given and nothing else. */
+export function inputOf({ yaml, env = {}, files = {}, hostName = 'host-1', ...more }: Sources): ConfigInput {
   const all: Readonly<Record<string, string>> = yaml === undefined ? files : { ...files, 'config.yaml': yaml }
-  return loadConfig({
+  return {
     file: yaml === undefined ? undefined : 'config.yaml',
     env,
     hostName,
@@ -35,8 +35,10 @@ export function load({ yaml, env = {}, files = {}, hostName = 'host-1', ...more 
       if (text === undefined) throw Object.assign(new Error(`no such file: ${path}`), { code: 'ENOENT' })
       return text
     },
-  })
+  }
 }
+
+export const load = (sources: Sources): LoadedConfig => loadConfig(inputOf(sources))
 
 /** Loads what is given over the required keys. */
 export function loadWith({ env = {}, ...rest }: Sources): LoadedConfig {

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { loadConfig, loadSections, type ConfigInput } from '../../../src/config/load.ts'
 import { keys } from '../../../src/config/schema.ts'
 import { ConfigurationError } from '../../../src/runtime/errors.ts'
-import { load, loadWith, problemsOf, requiredEnv, toldOf } from '../../support/configuration.ts'
+import { inputOf, load, loadWith, problemsOf, requiredEnv, toldOf } from '../../support/configuration.ts'
 
 /** Each stands in config/default.yaml, which is generated: a changed default is a changed file. */
 const { config: defaults, origins: ofDefaults } = loadWith({})
@@ -112,17 +112,7 @@ control: { allowRemote: true }
   '/b.yaml': `${required}log: { level: error }`,
 }
 
-function input(env: Record<string, string>): ConfigInput {
-  return {
-    env,
-    hostName: 'this-host',
-    readFile(path) {
-      const text = files[path]
-      if (text === undefined) throw Object.assign(new Error('secret detail'), { code: 'ENOENT' })
-      return text
-    },
-  }
-}
+const input = (env: Record<string, string>): ConfigInput => inputOf({ env, files, hostName: 'this-host' })
 
 describe('sections', () => {
   test('are loaded with any values of the others', () => {

@@ -193,16 +193,11 @@ const variables: [names: string[], value: string, told: string][] = [
     'hunter2-0123456789012345678901',
     'control.token (RECONCILER_CONTROL_TOKEN): must be at least 32',
   ],
-  [
+  ...['hunter2-0123456789\n', 'hunter2 0123456789', 'hunter2-äöü'].map((value): [string[], string, string] => [
     ['RECONCILER_CONTROL_TOKEN'],
-    'hunter2-0123456789\n',
+    value,
     'control.token (RECONCILER_CONTROL_TOKEN): must hold only ASCII',
-  ],
-  [
-    ['RECONCILER_CONTROL_TOKEN'],
-    'hunter2 0123456789',
-    'control.token (RECONCILER_CONTROL_TOKEN): must hold only ASCII',
-  ],
+  ]),
   // As docker --env-file, a shell that fills in nothing, and a chat hand them over.
   [
     ['RECONCILER_AUTH_CLIENT_ID', 'RECONCILER_CONTROL_TOKEN', 'RECONCILER_SELECT_EVENT_TYPES'],
@@ -217,7 +212,6 @@ const variables: [names: string[], value: string, told: string][] = [
   [['RECONCILER_CONTROL_TOKEN'], 'https://hunter2/${X}', ': holds a placeholder such as ${NAME}, which'],
   [['RECONCILER_AUTH_CLIENT_ID'], 'hunter2\u200d', ': holds an invisible character (U+200D)'],
   [['NODE_TLS_REJECT_UNAUTHORIZED'], '0', 'NODE_TLS_REJECT_UNAUTHORIZED (environment): is 0, so any certificate'],
-  [['RECONCILER_CONTROL_TOKEN'], 'hunter2-äöü', 'control.token (RECONCILER_CONTROL_TOKEN): must hold only ASCII'],
 ]
 
 test.each(variables)('%j=%j', (names, value, told) => {

@@ -1,7 +1,7 @@
 // What is logged of events: changes of state once, repetitions and single records at debug, few lines however bad it is; and the audit.
 import { expect, test } from 'vitest'
 import type { FactOf, TelemetryEvent } from '../../../src/observe/events.ts'
-import { createLog } from '../../../src/observe/log/log.ts'
+import { createLog, type LogOptions } from '../../../src/observe/log/log.ts'
 import { createLogReporter } from '../../../src/observe/log/log-reporter.ts'
 import type { CircuitState } from '../../../src/reconcile/retry/circuit-breaker.ts'
 import {
@@ -14,28 +14,27 @@ import {
   tokenRefused,
 } from '../../support/facts.ts'
 
-interface Told {
-  /** `level: event`. */
-  line: string
-  fields: Readonly<Record<string, unknown>>
-}
+type Line = Readonly<Record<string, unknown>> & { level: string; event: string }
 
-/** The lines at info and above; of events that come one after the other, each so long after the one before. */
-function told(facts: readonly TelemetryEvent[], everyMs = 0): Told[] {
-  const lines: Told[] = []
+/** The lines; of events that come one after the other, each so long after the one before. */
+function written(facts: readonly TelemetryEvent[], options: Partial<LogOptions> = {}, everyMs = 0): Line[] {
+  const lines: Line[] = []
   let now = 0
-  const clock = { now: () => 0, monotonic: () => now }
-  const write = (text: string): void => {
-    const { event, level, ...fields } = JSON.parse(text) as { event: string; level: string }
-    lines.push({ line: `${level}: ${event}`, fields })
-  }
-  const log = createLog({ level: 'info', instance: 'i', clock, write })
+  const clock = { now: () => Date.UTC(2026, 0, 15, 12), monotonic: () => now }
+  const write = (text: string): unknown => lines.push(JSON.parse(text) as Line)
+  const log = createLog({ level: 'silent', instance: 'i', clock, write, ...options })
   const reporter = createLogReporter(log, clock)
   for (const fact of facts) {
     reporter.observe(fact)
     now += everyMs
   }
   return lines
+}
+
+/** Those at info and above, as `level: event` and their fields. */
+function told(facts: readonly TelemetryEvent[], everyMs = 0) {
+  const lines = written(facts, { level: 'info' }, everyMs)
+  return lines.map(({ event, level, ...fields }) => ({ line: `${level}: ${event}`, fields }))
 }
 
 function times<T>(count: number, make: (index: number) => T): T[] {
@@ -300,15 +299,6 @@ test('an id is remembered for an hour after the last of them; a thousand are, mo
 })
 
 test('the audit is a line at any level of each retry, outcome and command, also of one that changed nothing', () => {
-  function written(facts: readonly TelemetryEvent[], audit: boolean): unknown[] {
-    const lines: unknown[] = []
-    const clock = { now: () => Date.UTC(2026, 0, 15, 12), monotonic: () => 0 }
-    const write = (text: string): unknown => lines.push(JSON.parse(text))
-    const log = createLog({ level: 'silent', audit, instance: 'payments', clock, write })
-    const reporter = createLogReporter(log, clock)
-    for (const fact of facts) reporter.observe(fact)
-    return lines
-  }
   const facts: TelemetryEvent[] = [
     everyFact.retry,
     retryFact({ result: 'already-resolved', reason: 'conflict', sent: true, found: 'successful' }),
@@ -323,7 +313,7 @@ test('the audit is a line at any level of each retry, outcome and command, also 
   const { webhookId, eventId, subscriptionId, eventType, attempt } = everyFact.retry
   const subject = { audit: true, level: 'debug', webhookId, eventId, subscriptionId, eventType, attempt }
   const why = { why: 'due', explanation: 'Its backoff has ended.' }
-  expect(written(facts, true)).toMatchObject([
+  expect(written(facts, { audit: true })).toMatchObject([
     { time: '2026-01-15T12:00:00.000Z', event: 'retry_answered', ...subject, ...why, result: 'accepted', reason: 'ok' },
     { event: 'retry_answered', result: 'already-resolved', found: 'successful' },
     { event: 'retry_answered', result: 'unreachable', reason: 'timeout', lost: true },
@@ -334,5 +324,5 @@ test('the audit is a line at any level of each retry, outcome and command, also 
     { audit: true, event: 'retry_job_started', job: 'a' },
     { audit: true, event: 'retry_job_ended', job: 'a' },
   ])
-  expect(written(facts, false)).toEqual([])
+  expect(written(facts)).toEqual([])
 })

@@ -1,6 +1,5 @@
 // A line of the log: what it holds, what never gets into it, and the safe parts of errors.
 import { describe, expect, test } from 'vitest'
-import type { Clock } from '../../../src/runtime/clock.ts'
 import {
   countedLevels,
   createLog,
@@ -13,13 +12,9 @@ import { ConfigurationError, UsageError } from '../../../src/runtime/errors.ts'
 import { TokenError } from '../../../src/platform/auth/token-response.ts'
 import { PlatformFailure } from '../../../src/platform/http/response.ts'
 import { TransportError } from '../../../src/platform/http/http.ts'
+import { createVirtualClock } from '../../support/virtual-clock.ts'
 
-const clock: Clock = {
-  now: () => Date.UTC(2026, 0, 2, 3, 4, 5, 678),
-  monotonic: () => 0,
-  timer: () => () => undefined,
-  sleep: () => Promise.resolve(),
-}
+const clock = createVirtualClock(Date.UTC(2026, 0, 2, 3, 4, 5, 678))
 
 function capture(options: Partial<LogOptions> = {}): { log: CountedLog; lines: string[] } {
   const lines: string[] = []

@@ -2,8 +2,9 @@
 import { expect, test } from 'vitest'
 import type { HistoryStep } from '../../../src/observe/history.ts'
 import { missingChart } from '../../../src/ops/chart.ts'
-import type { StatusFacts } from '../../../src/ops/status-document.ts'
+import { toStatus } from '../../../src/ops/status.ts'
 import type { Html } from '../../../src/ops/html.ts'
+import { aStatusState } from '../../support/status.ts'
 
 const start = Date.UTC(2026, 0, 15, 11, 1)
 
@@ -16,16 +17,9 @@ function chart(change: (index: number) => Partial<HistoryStep>, length = 60, cha
     ...change(index),
   }))
   const now = new Date(start + length * 60_000)
-  const seen = {
-    lastFullSweep: now,
-    lastCompleteSweep: now,
-    sweeps: [],
-    unreadable: null,
-    unlisted: null,
-    drain: { limitedBy: 'pace' },
-  }
-  const state = { ...seen, now, startedAt, incident: null, history: minutes, ...changes }
-  return (missingChart(state as unknown as StatusFacts) as Html | undefined)?.markup ?? ''
+  const seen = { lastFullSweep: now, lastCompleteSweep: now }
+  const status = { ...toStatus(aStatusState()), ...seen, now, startedAt, history: minutes, ...changes }
+  return (missingChart(status) as Html | undefined)?.markup ?? ''
 }
 
 test.each<[string, (index: number) => Partial<HistoryStep>, string]>([

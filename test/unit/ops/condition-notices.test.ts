@@ -27,8 +27,11 @@ const tokenTrouble = {
   code: undefined,
 } as const
 
+const none = { missed: undefined, problem: undefined, withoutKey: 0 }
+const books = { ...none, comparedUntil: 0, dueAt: incidentNow, isBehind: true }
+
 function lately(changes: Partial<StatusState['lately'][number]>): StatusState['lately'][number] {
-  const none = {
+  const untried = {
     taken: 0,
     failed: 0,
     failedRecords: 9,
@@ -38,7 +41,7 @@ function lately(changes: Partial<StatusState['lately'][number]>): StatusState['l
     isFailing: false,
     takesNothing: false,
   }
-  return { subscriptionId: 'three', ...none, responseStatusCode: 500, ...changes }
+  return { subscriptionId: 'three', ...untried, responseStatusCode: 500, ...changes }
 }
 
 test.each<[string, Partial<StatusState>, RegExp]>([
@@ -232,14 +235,7 @@ test.each<[string, (x: number) => Partial<StatusState>, before: number, reached:
   [
     '30 min without a ledger',
     (minutes) => ({
-      books: {
-        comparedUntil: 0,
-        dueAt: incidentNow,
-        missed: undefined,
-        withoutKey: 0,
-        isBehind: true,
-        problem: { text: 'The ledger is down', since: incidentNow - minutes * minuteMs },
-      },
+      books: { ...books, problem: { text: 'The ledger is down', since: incidentNow - minutes * minuteMs } },
     }),
     29.9,
     30,
@@ -247,16 +243,7 @@ test.each<[string, (x: number) => Partial<StatusState>, before: number, reached:
   ],
   [
     'past the deadline of an hour',
-    (minutes) => ({
-      books: {
-        comparedUntil: 0,
-        dueAt: incidentNow - minutes * minuteMs,
-        missed: undefined,
-        problem: undefined,
-        withoutKey: 0,
-        isBehind: true,
-      },
-    }),
+    (minutes) => ({ books: { ...books, dueAt: incidentNow - minutes * minuteMs } }),
     0,
     1,
     /compared with the ledger yet/,

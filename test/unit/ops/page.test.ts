@@ -60,14 +60,11 @@ test('a cause has its command, unless that would fail, or its circuit sends prob
   expect(causes({}, { refreshes: true })).not.toContain('--response')
   expect(causes(shut('paused'))).toContain(command)
   for (const gate of ['unauthorized', 'disabled'] as const) expect(causes(shut(gate))).not.toContain('--response')
-  const open = causes({ ...shut('circuit'), circuits: [aCircuit({ subscriptionId: uuid(1) })] })
+  const circuit = { ...shut('circuit'), circuits: [aCircuit({ subscriptionId: uuid(1) })] }
+  const open = causes(circuit)
   expect(open).toContain('Subscription payments &lt;eu&gt; returns HTTP 503')
   expect(open).not.toContain('--response')
-  const prefixed = causes(
-    { ...shut('circuit'), circuits: [aCircuit({ subscriptionId: uuid(1) })] },
-    { commandPrefix: 'podman exec app' },
-  )
-  expect(prefixed).toContain('podman exec app webhook-reconciler probe')
+  expect(causes(circuit, { commandPrefix: 'podman exec app' })).toContain('podman exec app webhook-reconciler probe')
 })
 
 test('a cause without a subscription id has no link: a query needs one', () => {
@@ -284,13 +281,14 @@ describe('bounds', () => {
   })
 })
 
+const record = {
+  ...{ webhookId: uuid(1), eventId: uuid(2), subscriptionId: uuid(3), eventType: 'a-b', status: 'failed' as const },
+  ...{ decision: 'due' as const, why: 'due' as const, explanation: 'Its backoff has ended.', attempts: 2 },
+  ...{ event: new Date(incidentNow - minuteMs), lastAttempt: null, leavesWindow: null, responseStatusCode: 503 },
+  ...{ nextRetry: new Date(incidentNow + 10.5 * minuteMs), nextRetryBy: 'time' as const },
+}
+
 test('records of a cause, with the time of the next retry; none is said; a standby knows none', () => {
-  const record = {
-    ...{ webhookId: uuid(1), eventId: uuid(2), subscriptionId: uuid(3), eventType: 'a-b', status: 'failed' as const },
-    ...{ decision: 'due' as const, why: 'due' as const, explanation: 'Its backoff has ended.', attempts: 2 },
-    ...{ event: new Date(incidentNow - minuteMs), lastAttempt: null, leavesWindow: null, responseStatusCode: 503 },
-    ...{ nextRetry: new Date(incidentNow + 10.5 * minuteMs), nextRetryBy: 'time' as const },
-  }
   const found = { records: [record], next: 'cursor=x', problem: undefined, searched: undefined }
   const skewMs = { auth: 0, api: 10 * minuteMs }
   const textWith = (changes: object): string =>
@@ -326,27 +324,12 @@ describe('foreign texts', () => {
           list: [aCause({ eventTypes: ofOneType(foreign), subscriptionId: foreign })],
         },
       })
-    const found = (foreign: string): Partial<PageView> => ({
-      refreshes: false,
-      found: {
-        records: [
-          {
-            ...{
-              webhookId: foreign,
-              eventId: foreign,
-              subscriptionId: foreign,
-              eventType: foreign,
-              explanation: foreign,
-            },
-            ...{ status: 'failed', decision: 'due', why: 'due', attempts: 1, responseStatusCode: 503 },
-            ...{ event: null, lastAttempt: null, leavesWindow: null, nextRetry: null, nextRetryBy: 'time' },
-          },
-        ],
-        next: 'decision=due&cursor=x',
-        problem: foreign,
-        searched: uuid(1),
-      },
-    })
+    const found = (foreign: string): Partial<PageView> => {
+      const ids = { webhookId: foreign, eventId: foreign, subscriptionId: foreign }
+      const records = [{ ...record, ...ids, eventType: foreign, explanation: foreign }]
+      const next = 'decision=due&cursor=x'
+      return { refreshes: false, found: { records, next, problem: foreign, searched: uuid(1) } }
+    }
     const page = pageOf(stateOf(attack)) + pageOf(stateOf(attack), found(attack))
     const harmless = stateOf('harmless')
     expect(skeleton(page)).toEqual(skeleton(pageOf(harmless) + pageOf(harmless, found('harmless'))))

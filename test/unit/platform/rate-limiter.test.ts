@@ -2,21 +2,10 @@
 import { getEventListeners } from 'node:events'
 import { expect, test } from 'vitest'
 import { createLimitMeter, limitSchema, retryAfterOf } from '../../../sandbox/api/limits.ts'
-import {
-  createRateLimiter,
-  type RateLimiter,
-  type RateReport,
-  type TrafficClass,
-} from '../../../src/platform/rate-limiter.ts'
+import { createRateLimiter, type RateReport, type TrafficClass } from '../../../src/platform/rate-limiter.ts'
 import { runScript } from '../../support/script.ts'
 import { fieldsOf, givenOf, msOf, tally, type Commands } from '../../support/script-parts.ts'
-import { createVirtualClock, type VirtualClock } from '../../support/virtual-clock.ts'
-
-interface World {
-  clock: VirtualClock
-  rate: RateLimiter
-  commands: Commands
-}
+import { createVirtualClock } from '../../support/virtual-clock.ts'
 
 interface WorldOptions {
   max?: number
@@ -25,7 +14,7 @@ interface WorldOptions {
 }
 
 /** `max` and `maxRetries` a second; checks that are later than a call takes share as retries do. */
-function world({ max = 10, maxRetries, maxRetryAfterMs }: WorldOptions = {}): World {
+function world({ max = 10, maxRetries, maxRetryAfterMs }: WorldOptions = {}) {
   const clock = createVirtualClock()
   let [timers, lateMs] = [0, 0]
   const rate = createRateLimiter({

@@ -111,19 +111,13 @@ describe('learning from a listing', () => {
   })
 
   /** [what, how it was seen as successful, the row, asked for so long after, held] */
-  const done = { status: 'successful' as const, attempts: 2, lastAttemptLocal: now + 50 }
+  const seen = { attempts: 2, lastAttemptLocal: now + 50 }
   const second = 1000
   test.each<[string, 'shown' | 'refused', Partial<WebhookRecord>, number, boolean]>([
     ['asked for before', 'shown', { attempts: 9, lastAttemptLocal: now + minuteMs }, -1, false],
     ['as it was before', 'shown', {}, 120 * second, false],
     ['as it was before the clock was put back', 'shown', { lastAttemptLocal: now + minuteMs }, 120 * second, false],
-    [
-      'the attempt that was seen as successful',
-      'shown',
-      { attempts: 2, lastAttemptLocal: now + 50 },
-      120 * second,
-      false,
-    ],
+    ['the attempt that was seen as successful', 'shown', seen, 120 * second, false],
     ['a later attempt', 'shown', { attempts: 3, lastAttemptLocal: now + minuteMs }, second, true],
     ['a later attempt that is not counted', 'shown', { attempts: 2, lastAttemptLocal: now + minuteMs }, second, true],
     ['a later attempt without a time', 'shown', { attempts: 3, lastAttemptLocal: null }, second, true],
@@ -143,7 +137,10 @@ describe('learning from a listing', () => {
     learn(backlog, listingOf([record]), now)
     const [result, reason, sent] =
       how === 'shown' ? (['accepted', 'ok', true] as const) : (['already-resolved', 'conflict', true] as const)
-    const how2 = how === 'shown' ? { record: { ...record, ...done } } : { found: 'successful' as const }
+    const how2 =
+      how === 'shown'
+        ? { record: { ...record, ...seen, status: 'successful' as const } }
+        : { found: 'successful' as const }
     noted(backlog, record, { result, reason, sent, ...how2 })
     expect(backlog.size()).toBe(0)
     learn(backlog, listingOf([{ ...record, ...row }], { askedAt: 2000 + laterMs }), now + 400_000)

@@ -25,25 +25,15 @@ function commandsOf(policy: CircuitPolicy): Commands {
     circuit = learn(circuit, { verdict, record, sent, now, response: 503 }, policy)
   }
 
-  function times(count: string, act: () => void): void {
-    for (let index = 0; index < Number(count); index += 1) act()
-  }
-
-  const learning = (verdict: ReceiverVerdict) => (count: string) => {
-    times(count, () => {
-      known(verdict)
-    })
+  const learning = (verdict: ReceiverVerdict, record?: number) => (count: string) => {
+    for (let index = 0; index < Number(count); index += 1) known(verdict, record)
   }
   return {
     recovered: learning('recovered'),
     refused: learning('refused'),
     unknown: learning('unknown'),
     failed: learning('failed-again'),
-    same: (count) => {
-      times(count, () => {
-        known('failed-again', 0)
-      })
-    },
+    same: learning('failed-again', 0),
     /** Failures until it opens. */
     opens: () => {
       for (let count = 1; count <= 1000; count += 1) {

@@ -38,7 +38,7 @@ const record: Known = {
 
 describe('the first rule that matches wins', () => {
   const { window } = policy
-  const other = { eventTypes: ['other'], subscriptionIds: ['other'] }
+  const others = { select: { eventTypes: ['other'], subscriptionIds: ['other'] } }
   const named = { eventTypes: ['other', record.eventType], subscriptionIds: [record.subscriptionId] }
   const resting = { lastAt: now - 1000 }
   const atLimit = { attempts: 30 }
@@ -61,21 +61,9 @@ describe('the first rule that matches wins', () => {
     ['refused just now', { refusals: 1, triedAt: now - 1000 }, {}, undefined, 'backing-off refused'],
     ['at the limit and resting', { ...atLimit, ...resting }, {}, 'paused', 'exhausted max-attempts'],
     ['awaited, at the limit and resting', { ...atLimit, ...resting, awaiting: {} }, {}, 'paused', 'awaiting awaiting'],
-    ['excluded, awaited, at the limit', { ...atLimit, awaiting: {} }, { select: other }, 'paused', 'awaiting awaiting'],
-    [
-      'excluded, at the limit, backing off',
-      { ...atLimit, triedAt: now },
-      { select: other },
-      'paused',
-      'excluded event-type',
-    ],
-    [
-      'asked for, excluded, at the limit',
-      { ...atLimit, askedFor: true },
-      { select: other },
-      undefined,
-      'due asked-for',
-    ],
+    ['excluded, awaited, at the limit', { ...atLimit, awaiting: {} }, others, 'paused', 'awaiting awaiting'],
+    ['excluded, at the limit, backing off', { ...atLimit, triedAt: now }, others, 'paused', 'excluded event-type'],
+    ['asked for, excluded, at the limit', { ...atLimit, askedFor: true }, others, undefined, 'due asked-for'],
     ['asked for, backing off, a shut gate', { askedFor: true, triedAt: now }, {}, 'paused', 'blocked paused'],
     ['asked for, and sent', { askedFor: true, awaiting: {} }, {}, undefined, 'awaiting awaiting'],
     [

@@ -10,13 +10,7 @@ import {
   type PauseEvent,
 } from '../../../src/reconcile/retry/operator-pause.ts'
 
-interface Scene {
-  pause: Pause
-  heard: string[]
-  at(now: number): void
-}
-
-function begin(): Scene {
+function begin() {
   let now = 1000
   const heard: string[] = []
   const shown = ({ changed, command, subscriptionId = 'all', via }: PauseEvent): string =>
@@ -29,7 +23,7 @@ function begin(): Scene {
   return {
     pause,
     heard,
-    at(next) {
+    at(next: number) {
       now = next
     },
   }

@@ -8,6 +8,16 @@ import { outcomeFact } from '../../support/facts.ts'
 const [subscriptionId, eventType] = ['one', 'account-activated']
 const untried: FailedBefore = { eventType, responseStatusCode: 500, failures: 0 }
 
+/** An outcome of a record that had failed so before. */
+function note(
+  responses: ReceiverResponses,
+  outcome: Parameters<typeof outcomeFact>[0],
+  { seenAt, sentAt = seenAt }: { seenAt: number; sentAt?: number },
+  before = untried,
+): void {
+  responses.note(outcomeFact({ subscriptionId, ...outcome }), { sentAt, seenAt }, before, Infinity)
+}
+
 /** Outcomes of records that had failed before, one a second: `+` taken, `-` failed, `?` unknown; small `t` and `f` of the first retry, `o` failed of another type. */
 function after(outcomes: string, answer: number | null = 500, stepMs = 1000): ReceiverResponses {
   const answers = createReceiverResponses(() => Infinity)
@@ -17,19 +27,9 @@ function after(outcomes: string, answer: number | null = 500, stepMs = 1000): Re
     const isRepeated = !'tfo'.includes(sign)
     const outcome = sign === '?' ? 'unknown' : '+t'.includes(sign) ? 'recovered' : 'failed-again'
     const responseStatusCode = outcome === 'failed-again' ? answer : 200
-    answers.note(
-      outcomeFact({
-        webhookId,
-        subscriptionId,
-        eventType: sign === 'o' ? 'other-type' : eventType,
-        outcome,
-        isRepeated,
-        responseStatusCode,
-      }),
-      { sentAt: index * stepMs, seenAt: (index + 1) * stepMs },
-      untried,
-      Infinity,
-    )
+    const type = sign === 'o' ? 'other-type' : eventType
+    const times = { sentAt: index * stepMs, seenAt: (index + 1) * stepMs }
+    note(answers, { webhookId, eventType: type, outcome, isRepeated, responseStatusCode }, times)
   }
   return answers
 }
@@ -47,7 +47,7 @@ test.each<[string, taken: Partial<FailedBefore>, failed: Partial<FailedBefore>, 
 ])('a record that is taken: %s', (_, taken, failed, proves) => {
   const responses = createReceiverResponses(() => Infinity)
   const failure = { ...untried, failures: 2 }
-  responses.note(outcomeFact({ subscriptionId }), { sentAt: 0, seenAt: 1000 }, { ...failure, ...taken }, Infinity)
+  note(responses, {}, { sentAt: 0, seenAt: 1000 }, { ...failure, ...taken })
   expect(responses.takenAt(subscriptionId, { ...failure, ...failed })).toBe(proves ? 1000 : -Infinity)
 })
 
@@ -84,8 +84,7 @@ test('a receiver fails some also once most of what it failed has arrived', () =>
   const responses = createReceiverResponses(() => Infinity)
   for (const [at, one] of ['a-', 'b-', 'c-', 'a+', 'c-', 'b+', 'c-'].entries()) {
     const outcome = one.endsWith('+') ? 'recovered' : 'failed-again'
-    const event = outcomeFact({ subscriptionId, webhookId: one.slice(0, 1), outcome })
-    responses.note(event, { sentAt: at, seenAt: at }, untried, Infinity)
+    note(responses, { webhookId: one.slice(0, 1), outcome }, { seenAt: at })
   }
   expect(responses.lately(1000)).toMatchObject([{ failedRecords: 3, isFailing: true }])
 })
@@ -98,31 +97,21 @@ test.each([
   const responses = createReceiverResponses(() => Infinity)
   for (const [index, count] of failures.entries())
     for (let n = 0; n < count; n += 1)
-      responses.note(
-        outcomeFact({ subscriptionId: `${index}`, webhookId: `${index}`, outcome: 'failed-again' }),
-        { sentAt: n, seenAt: n },
-        untried,
-        Infinity,
-      )
-  responses.note(
-    outcomeFact({ subscriptionId: 'up', outcome: 'recovered' }),
-    { sentAt: 1, seenAt: 1 },
-    untried,
-    Infinity,
-  )
+      note(responses, { subscriptionId: `${index}`, webhookId: `${index}`, outcome: 'failed-again' }, { seenAt: n })
+  note(responses, { subscriptionId: 'up' }, { seenAt: 1 })
   expect(responses.lately(1000).map((one) => one.isFailing)).toEqual([...failures.map(() => isFailing), false])
 })
 
 test('the twenty subscriptions with the most failures are shown, and before them those that fail now', () => {
   const responses = createReceiverResponses(() => Infinity)
-  const note = (outcome: 'failed-again' | 'recovered', subscriptionId: string, at: number): void => {
-    responses.note(outcomeFact({ subscriptionId, outcome }), { sentAt: at, seenAt: at }, untried, Infinity)
+  const failsAt = (subscriptionId: string, seenAt: number): void => {
+    note(responses, { subscriptionId, outcome: 'failed-again' }, { seenAt })
   }
   const failed = (now: number): number[] => responses.lately(now).map((one) => one.failed)
-  for (let n = 0; n < 21; n += 1) for (let time = 0; time <= n % 7; time += 1) note('failed-again', `${n}`, n)
+  for (let n = 0; n < 21; n += 1) for (let time = 0; time <= n % 7; time += 1) failsAt(`${n}`, n)
   expect(failed(1000)).toEqual([7, 6, 5, 4, 3, 2, 1].flatMap((count) => (count > 1 ? [count, count, count] : [1, 1])))
-  for (let n = 0; n < 21; n += 1) note('recovered', `${n}`, 1001)
-  for (let time = 0; time < 2; time += 1) note('failed-again', 'now', 700_000)
+  for (let n = 0; n < 21; n += 1) note(responses, { subscriptionId: `${n}` }, { seenAt: 1001 })
+  for (let time = 0; time < 2; time += 1) failsAt('now', 700_000)
   expect(failed(700_001).slice(0, 2)).toEqual([2, 7])
 })
 
@@ -151,6 +140,10 @@ test.each<[string, string, number]>([
   ['two after a row of failures may be', `${'f'.repeat(9)}tt`, -Infinity],
   ['three are none', `${'f'.repeat(9)}ttt`, 10_000],
   ['also where more follow', `${'f'.repeat(9)}${'t'.repeat(30)}`, 10_000],
+  ['also where it took others before', 'tt---------ttt', 12_000],
+  ['not after eight failures', 'tt--------ttt', -Infinity],
+  ['nor where the first of them failed while others were taken', 't-t---------ttt', -Infinity],
+  ['but after nine that are taken', 't-t---------ttttttttt', 13_000],
   ['it fails again', `${'f'.repeat(9)}tttf`, -Infinity],
 ])('all earlier failures are over: %s', (_, outcomes, at) => {
   expect(after(outcomes).overSince(subscriptionId)).toBe(at)
@@ -190,24 +183,13 @@ test.each<[string, string, number, object]>([
 
 test('an outcome that was in doubt for too long counts as the last', () => {
   const responses = after('tt')
-  const event = outcomeFact({ subscriptionId, eventType, outcome: 'failed-again' })
-  responses.note(event, { sentAt: 0, seenAt: 1500 }, untried, Infinity)
+  note(responses, { outcome: 'failed-again' }, { sentAt: 0, seenAt: 1500 })
   expect(responses.lately(12_000)).toMatchObject([{ taken: 2, failed: 1, failedInARow: 1, failingForMs: 10_000 }])
-})
-
-test.each([
-  ['tt---------ttt', true],
-  ['tt--------ttt', false],
-  ['t-t---------ttt', false],
-  ['t-t---------ttttttttt', true],
-  ['tt---------ttt-', false],
-])('after %s all earlier failures are over: %s', (outcomes, isOver) => {
-  expect(after(outcomes).overSince(subscriptionId) > -Infinity).toBe(isOver)
 })
 
 test('of more than 20,000 receivers the one without an outcome for the longest time is forgotten', () => {
   const responses = createReceiverResponses(() => Infinity)
   for (const index of [...Array(20_000).keys(), 0, 20_000])
-    responses.note(outcomeFact({ subscriptionId: `s${index}` }), { sentAt: index, seenAt: index }, untried, Infinity)
+    note(responses, { subscriptionId: `s${index}` }, { seenAt: index })
   expect(['s0', 's1', 's2'].map((id) => responses.receiverOf(id, 0))).toEqual(['taking', undefined, 'taking'])
 })

@@ -16,25 +16,15 @@ function failed(count: number, apart = 1000): WebhookRecord[] {
   return Array.from({ length: count }, (_, index) => failedRecord({ eventLocal: (start + index * apart) * 1000 }))
 }
 
-interface Swept {
-  ids: string[]
-  /** The first second of each listed slice. */
-  from: number[]
-  skipped: SkippedSlice[]
-  incomplete: number
-  slices: number
-}
-
-interface Setting {
+interface Setting extends Partial<Pick<SweepOptions, 'sliceRecords' | 'fence' | 'inOrder'>> {
   span?: Span
-  sliceRecords?: number
-  fence?: SweepOptions['fence']
-  inOrder?: boolean
 }
 
-async function run(client: SweepOptions['client'], setting: Setting = {}): Promise<Swept> {
+async function run(client: SweepOptions['client'], setting: Setting = {}) {
   const { span = week, sliceRecords = 100, ...fencing } = setting
-  const swept: Swept = { ids: [], from: [], skipped: [], incomplete: 0, slices: 0 }
+  /** `from`: the first second of each listed slice. */
+  const found = { ids: [] as string[], from: [] as number[], skipped: [] as SkippedSlice[] }
+  const swept = { ...found, incomplete: 0, slices: 0 }
   const options = { client, monotonic: () => 0, concurrency: 4, sliceRecords, ...fencing }
   for await (const step of sweep(span, options, new AbortController().signal)) {
     swept.slices += 1

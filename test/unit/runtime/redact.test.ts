@@ -53,16 +53,7 @@ test.each([
 })
 
 describe('IBANs', () => {
-  const known = [
-    'DE89370400440532013000',
-    'GB82WEST12345698765432',
-    'FR1420041010050500013M02606',
-    'NO9386011117947',
-    'BE68539007547034',
-    'CH9300762011623852957',
-    'MT84MALT011000012345MTLCAST001S',
-    'LC55HEMM000100010012001200023015',
-  ]
+  const known = ['DE89370400440532013000', 'NO9386011117947', 'LC55HEMM000100010012001200023015']
 
   test.each(known)('%s is taken out, in every writing', (iban) => {
     expect(redact(iban)).toBe('[iban]')

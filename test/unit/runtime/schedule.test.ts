@@ -1,23 +1,14 @@
 // The ticks: at once, then those of the cron and no other, for any zone, load and host clock, also one that is set; and none after the end.
 import { describe, expect, test } from 'vitest'
 import { onWallClock } from '../../../src/runtime/clock.ts'
-import { createSchedule, gapsOf, type Schedule } from '../../../src/runtime/schedule.ts'
-import { createVirtualClock, type VirtualClock } from '../../support/virtual-clock.ts'
+import { createSchedule, gapsOf } from '../../../src/runtime/schedule.ts'
+import { createVirtualClock } from '../../support/virtual-clock.ts'
 
 const [secondMs, minuteMs, hourMs, dayMs] = [1000, 60_000, 3_600_000, 86_400_000]
 const start = Date.UTC(2026, 0, 15, 12)
 const monday = Date.UTC(2026, 0, 19)
 const halfMinute = '*/30 * * * * *'
 const officeHours = '0 */10 8-17 * * 1-5'
-
-interface Running extends Disposable {
-  clock: VirtualClock
-  schedule: Schedule
-  /** When it ticked, by the host's clock. */
-  ticks: number[]
-  /** By the monotonic clock, ms since the start. */
-  tickedAfter: number[]
-}
 
 interface Options {
   at?: number
@@ -27,12 +18,12 @@ interface Options {
   onTick?: (ticks: number) => void
 }
 
-function running(cron: string, { at = start, timeZone = 'UTC', jitter = 0, onTick }: Options = {}): Running {
+function running(cron: string, { at = start, timeZone = 'UTC', jitter = 0, onTick }: Options = {}) {
   const clock = createVirtualClock(at)
   const from = clock.monotonic()
   const schedule = createSchedule({ cron, timeZone }, { clock, random: { next: () => jitter } })
-  const ticks: number[] = []
-  const tickedAfter: number[] = []
+  /** When it ticked: by the host's clock, and by the monotonic clock, ms since the start. */
+  const [ticks, tickedAfter]: [number[], number[]] = [[], []]
   schedule.start(() => {
     ticks.push(clock.now())
     tickedAfter.push(clock.monotonic() - from)
@@ -46,7 +37,7 @@ function running(cron: string, { at = start, timeZone = 'UTC', jitter = 0, onTic
 }
 
 /** The longest time without a tick on the monotonic clock, in so many ms since the start. */
-function longestGap({ tickedAfter }: Running, passedMs: number): number {
+function longestGap({ tickedAfter }: { tickedAfter: number[] }, passedMs: number): number {
   const times = [...tickedAfter, passedMs]
   return Math.max(...times.slice(1).map((at, index) => at - (times[index] ?? 0)))
 }
