@@ -42,7 +42,7 @@ describe('taken', () => {
     expect(new Date(taken).toISOString()).toBe(new Date(at(moment)).toISOString())
   })
 
-  test.each(['-271821-04-20', '0000-12-31', '+010000-01-02', '9000000d', '', '6', '2026-02-30', '1.5h', '\u001b[2J'])(
+  test.each(['0000-12-31', '+010000-01-02', '9000000d', '', '2026-02-30', '2026-13-01T00:00Z', '1.5h', '\u001b[2J'])(
     '%j is refused, by the name of its option and without control characters',
     (text) => {
       const taking = (): number => createMoments('UTC').parse(text, { option: '--until', now, edge: 'later' })

@@ -6,17 +6,9 @@ import { cut, expiringBefore, isEmpty, newestHour, slidingWindow } from '../../.
 
 const minute = 60_000
 const hour = 60 * minute
-const policy: WindowPolicy = {
-  lookback: 2 * hour,
-  settle: minute,
-}
+const policy: WindowPolicy = { lookback: 2 * hour, settle: minute }
 const at = (text: string): number => Temporal.Instant.from(text).epochMilliseconds
 const read = (second: number): string => new Date(second * 1000).toISOString().slice(5, 19)
-
-function windowAt(zone: string, now: string): [string, string] {
-  const { from, to } = slidingWindow(at(now), policy, createTimeZone(zone))
-  return [read(from), read(to)]
-}
 
 describe('the edges', () => {
   const noon = '2026-01-15T12:00:00Z'
@@ -39,7 +31,8 @@ describe('the edges', () => {
     ['Europe/Berlin', '2026-03-29T01:01:30Z', '03-29T00:01:30', '03-29T03:00:30'],
     ['Europe/Berlin', '2026-03-29T03:30:00Z', '03-29T03:30:00', '03-29T05:29:00'],
   ])('in %s at %s', (zone, now, from, to) => {
-    expect(windowAt(zone, now)).toEqual([from, to])
+    const span = slidingWindow(at(now), policy, createTimeZone(zone))
+    expect([read(span.from), read(span.to)]).toEqual([from, to])
   })
 
   test('a time to settle as long as the lookback is an empty window', () => {
@@ -71,9 +64,6 @@ describe('the newest hour', () => {
   })
 })
 
-const expiring = (zone: string, now: string, rules: Partial<WindowPolicy> = {}): string =>
-  read(expiringBefore(at(now), { ...policy, ...rules }, createTimeZone(zone)))
-
 test.each([
   ['UTC', '2026-01-15T12:00:00Z', {}, '01-15T10:30:00'],
   ['UTC', '2026-01-15T12:00:00Z', { lookback: 30 * 24 * hour }, '12-16T18:00:00'],
@@ -82,7 +72,7 @@ test.each([
   ['Europe/Berlin', '2025-10-26T03:20:00Z', {}, '10-26T02:50:00'],
   ['Europe/Berlin', '2026-03-29T02:40:00Z', {}, '03-29T03:10:00'],
 ])('what is about to leave: in %s at %s: what happened before', (zone, now, rules, before) => {
-  expect(expiring(zone, now, rules)).toBe(before)
+  expect(read(expiringBefore(at(now), { ...policy, ...rules }, createTimeZone(zone)))).toBe(before)
 })
 
 test.each<[from: number, to: number, parts: number, edges: number[]]>([
