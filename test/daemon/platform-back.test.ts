@@ -150,15 +150,6 @@ test('an outage: the next attempt waits for the next ping', async () => {
   expect(scene.requests.slice(before)).toContainEqual(expect.objectContaining({ method: 'GET' }))
 })
 
-test('an outage: a sweep that was answered closes the platform breaker', async () => {
-  await using day = await beginFailed()
-  const { mend, scene } = await inOutage(day)
-  mend()
-  const before = sweepsOf(scene, 'complete')
-  for (let ticks = 0; sweepsOf(scene, 'complete') === before && ticks < 20; ticks += 1) await tickFor(scene, 1)
-  expect(scene.ops().status().holding).toEqual([])
-})
-
 test('a ping that waits for its answer: status, decisions and metric show the gate, and no trouble is reported', async () => {
   let [hasPatched, hasPinged] = [false, false]
   await using day = await beginFailed()

@@ -280,12 +280,6 @@ test.each<[what: string, changes: Partial<StatusState>, code: number, said: stri
     'This is the plan for when they are on. Blocked: 40, because retries are paused',
   ],
   [
-    'blocked',
-    { ...seen, ...shut('paused'), failed: { ...noDecisions, blocked: 40 } },
-    0,
-    'Blocked: 40, because retries are paused',
-  ],
-  [
     'awaited and later',
     { ...seen, failed: { ...noDecisions, awaiting: 3, 'backing-off': 4 } },
     0,
