@@ -2,9 +2,7 @@
 import { expect, test } from 'vitest'
 import type { FaultRule } from '../../sandbox/api/faults.ts'
 import { subscriptionIds } from '../../sandbox/records/seed.ts'
-import { beginDay, withControl } from '../support/daemon.ts'
-
-const hourMs = 3_600_000
+import { beginDay, hourMs, withControl } from '../support/daemon.ts'
 
 test('retry.enabled: false shows what would be done, and touches nothing', async () => {
   await using day = await beginDay()
