@@ -5,10 +5,8 @@ import { subscriptionIds } from '../../sandbox/records/seed.ts'
 import { renderPage } from '../../src/ops/page.ts'
 import { listParameter } from '../../src/platform/wire.ts'
 import { findForPage } from '../../src/ops/records-page.ts'
-import { beginDay, startDaemon, type Day, type RunningDaemon } from '../support/daemon.ts'
+import { beginDay, hourMs, minuteMs, startDaemon, type Day, type RunningDaemon } from '../support/daemon.ts'
 import { startReplicas } from '../support/replicas.ts'
-
-const [minuteMs, hourMs] = [60_000, 3_600_000]
 
 const envOf = ({ ledgerUrl }: Sandbox, env: Readonly<Record<string, string>> = {}): Record<string, string> => ({
   RECONCILER_LEDGER_URL: ledgerUrl,

@@ -1,9 +1,7 @@
 // An incident of the whole daemon, in its log and its status: nothing is retried while the receiver is dead.
 import { expect, test } from 'vitest'
 import type { HttpRequest } from '../../src/platform/http/http.ts'
-import { beginDay, withControl, withReceiver, type Day, type Reply } from '../support/daemon.ts'
-
-const minuteMs = 60_000
+import { beginDay, minuteMs, withControl, withReceiver, type Day, type Reply } from '../support/daemon.ts'
 
 /** The health address of a receiver; the sandbox has the platform alone. */
 const health =

@@ -1,9 +1,7 @@
 // Retry jobs of the whole daemon, beside a sandbox: each record that an operator asks for is sent once, and has an outcome or a reason.
 import { expect, test } from 'vitest'
 import type { JobDocument } from '../../src/cli/retry.ts'
-import { beginDay, type Day, type RunningDaemon } from '../support/daemon.ts'
-
-const minuteMs = 60_000
+import { beginDay, minuteMs, type Day, type RunningDaemon } from '../support/daemon.ts'
 
 /** Failed records of half a day ago, which are not due for hours: 9 tries of the daemon's own would be needed. */
 const seed = (day: Day, count: number, attempts = 30): string[] =>

@@ -5,10 +5,15 @@ import { pauseAnnotation } from '../../src/leader-election/lease-claim.ts'
 import { createRecordsEndpoint } from '../../src/ops/records-endpoint.ts'
 import { askJob } from '../support/daemon.ts'
 import { noFaults } from '../support/lease-store.ts'
-import { startReplicas, type Replica, type Replicas, type ReplicasOptions } from '../support/replicas.ts'
+import {
+  leaseMs,
+  retryMs,
+  startReplicas,
+  type Replica,
+  type Replicas,
+  type ReplicasOptions,
+} from '../support/replicas.ts'
 
-/** `leaderElection.leaseDuration` and `leaderElection.retryPeriod` by default. */
-const [leaseMs, retryMs] = [15_000, 2000]
 const never = new AbortController().signal
 const eventTypes: ReadonlySet<string> = new Set<LeadershipEvent['type']>([
   'leading',

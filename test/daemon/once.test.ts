@@ -2,9 +2,8 @@
 import { expect, test } from 'vitest'
 import { subscriptionIds } from '../../sandbox/records/seed.ts'
 import type { Sandbox } from '../../sandbox/sandbox.ts'
-import { beginDay, startDaemon, type DaemonOptions } from '../support/daemon.ts'
+import { beginDay, hourMs, startDaemon, type DaemonOptions } from '../support/daemon.ts'
 
-const hourMs = 3_600_000
 const answers =
   (operation: 'list' | 'retry', status: number) =>
   ({ faults }: Sandbox): void =>

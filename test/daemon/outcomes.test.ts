@@ -2,11 +2,8 @@
 import { expect, test } from 'vitest'
 import type { SandboxRequest } from '../../sandbox/api/http.ts'
 import { listParameter } from '../../src/platform/wire.ts'
-import { beginDay, startDaemon, type Day } from '../support/daemon.ts'
+import { beginDay, hourMs, minuteMs, startDaemon, type Day } from '../support/daemon.ts'
 import { wireInvalidStatus } from '../support/webhooks.ts'
-
-const hourMs = 3_600_000
-const minuteMs = 60_000
 
 /** Events of half a day ago, one for each second. */
 const seed = (day: Day, count: number): string[] => day.seed(count, [12 + count / 3600, 12], { subscriptions: 1 })

@@ -5,10 +5,8 @@ import { renderPage } from '../../src/ops/page.ts'
 import { findForPage, readRecordsQuery, type FoundOnPage } from '../../src/ops/records-page.ts'
 import { listParameter } from '../../src/platform/wire.ts'
 import { gapsOf } from '../../src/records/records.ts'
-import { beginDay, emptyPage, pagesOf, token, type Day, type RunningDaemon } from '../support/daemon.ts'
+import { beginDay, emptyPage, hourMs, pagesOf, token, type Day, type RunningDaemon } from '../support/daemon.ts'
 import { team, textOf } from '../support/ops-server.ts'
-
-const hourMs = 3_600_000
 
 /** 40 due, 30 of them of one subscription, and 7 exhausted records, which nothing retries. */
 async function observed(day: Day, answer?: Parameters<Day['start']>[1]): Promise<RunningDaemon> {

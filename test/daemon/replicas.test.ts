@@ -2,14 +2,10 @@
 // from one that is killed, frozen, cut off or stopped: test/simulation/replicas.test.ts.
 import { describe, expect, test } from 'vitest'
 import { pauseAnnotation } from '../../src/leader-election/lease-claim.ts'
-import { withReceiver } from '../support/daemon.ts'
+import { hourMs, minuteMs, withReceiver } from '../support/daemon.ts'
 import { noFaults, type CallFaults } from '../support/lease-store.ts'
-import { startReplicas, strays, type Replica, type Replicas } from '../support/replicas.ts'
+import { leaseMs, retryMs, startReplicas, strays, type Replica, type Replicas } from '../support/replicas.ts'
 
-const hourMs = 3_600_000
-const minuteMs = 60_000
-/** `leaderElection.leaseDuration` and `leaderElection.retryPeriod` by default. */
-const [leaseMs, retryMs] = [15_000, 2000]
 const records = 400
 
 function seed({ clock, sandbox }: Replicas): void {
@@ -22,6 +18,13 @@ async function leading(replicas: Replicas): Promise<Replica> {
   const leader = replicas.leader()
   if (leader === undefined) throw new Error('none leads')
   return leader
+}
+
+async function leaderAndStandby(replicas: Replicas): Promise<[leader: Replica, standby: Replica]> {
+  const leader = await leading(replicas)
+  const standby = replicas.all.find((one) => one !== leader)
+  if (standby === undefined) throw new Error('there is a standby')
+  return [leader, standby]
 }
 
 /** A leader that has begun to retry. */
@@ -221,9 +224,7 @@ describe('a standby', () => {
 
   test('is not ready, and says so in a metric, when its calls of the Lease have failed for as long as a lease lasts', async () => {
     await using replicas = await startReplicas({ aheadMs: [0, 0] })
-    const leader = await leading(replicas)
-    const standby = replicas.all.find((one) => one !== leader)
-    if (standby === undefined) throw new Error('there is a standby')
+    const [leader, standby] = await leaderAndStandby(replicas)
     const shown = async (): Promise<unknown> => [standby.ops().ready(), await standby.metric('lease_available')]
     standby.faults = { ...noFaults, refused: 'forbidden' }
     await replicas.clock.advance(leaseMs - retryMs)
@@ -314,9 +315,7 @@ describe("the operator's pause", () => {
     ['loses the answer of its write', faultsOfWrite, ['paused']],
   ] as const)('whose command %s is not confirmed', async (_, faults, holding) => {
     await using replicas = await startReplicas({ aheadMs: [0, 0] })
-    const leader = await leading(replicas)
-    const standby = replicas.all.find((one) => one !== leader)
-    if (standby === undefined) throw new Error('there is a standby')
+    const [leader, standby] = await leaderAndStandby(replicas)
     standby.faults = faults()
     expect(await standby.command('pause')).toEqual({
       problem: expect.stringMatching(/^Not confirmed: .+ Then send the command again\.$/) as string,

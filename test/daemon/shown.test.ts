@@ -4,9 +4,7 @@ import type { Fault } from '../../sandbox/api/faults.ts'
 import type { Line } from '../support/log.ts'
 import { createRules, ofTarget, type Alert } from '../support/promql/rules.ts'
 import { parseSamples } from '../support/samples.ts'
-import { beginDay, startDaemon, withControl, withReceiver } from '../support/daemon.ts'
-
-const hourMs = 3_600_000
+import { beginDay, hourMs, startDaemon, withControl, withReceiver } from '../support/daemon.ts'
 
 describe('what it shows', () => {
   test('a status with what it has done, and what holds it', async () => {

@@ -5,10 +5,8 @@ import type { FaultRule } from '../../sandbox/api/faults.ts'
 import type { ReadingsInput } from '../../sandbox/options.ts'
 import { createControl } from '../../src/ops/control.ts'
 import { listParameter } from '../../src/platform/wire.ts'
-import { beginDay } from '../support/daemon.ts'
+import { beginDay, hourMs, minuteMs } from '../support/daemon.ts'
 
-const hourMs = 3_600_000
-const minuteMs = 60_000
 const graceMs = 25_000
 /** Of three subscriptions one retry each: the last slot is kept for one that has none in flight. */
 const inFlight = 3

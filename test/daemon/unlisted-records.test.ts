@@ -1,9 +1,7 @@
 // Records of a platform that cannot list a part of a span: what is listed all the same, and what is said of the rest.
 import { expect, test } from 'vitest'
 import type { ReadingsInput } from '../../sandbox/options.ts'
-import { beginDay, pagesOf } from '../support/daemon.ts'
-
-const hourMs = 3_600_000
+import { beginDay, hourMs, pagesOf } from '../support/daemon.ts'
 
 function spanOf({ searchParams }: URL): number[] {
   return ['From', 'To'].map((edge) => Date.parse(searchParams.get(`data.webhook.eventDateTime${edge}`) ?? ''))

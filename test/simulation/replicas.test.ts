@@ -1,12 +1,12 @@
 // Replicas that share a Lease, with troubles drawn by the seed: never two that work at one moment, a takeover in time, nothing twice, nothing lost.
 import { expect, test } from 'vitest'
 import { noFaults, type CallFaults } from '../support/lease-store.ts'
-import { startReplicas, strays, type Replica, type Replicas } from '../support/replicas.ts'
+import { leaseMs, retryMs, startReplicas, strays, type Replica, type Replicas } from '../support/replicas.ts'
 import { drawOf, hourMs, minuteMs, type Draw } from './draw.ts'
 
 const seeds = Array.from({ length: 15 }, (_, at) => at + 1)
-/** By default: `leaderElection.leaseDuration`, `leaderElection.retryPeriod`, `retry.concurrency`. */
-const [leaseMs, retryMs, concurrency] = [15_000, 2000, 8]
+/** `retry.concurrency` by default. */
+const concurrency = 8
 const records = 300
 /** On the way to the API, and back. */
 const longestWayMs = [600, 600] as const

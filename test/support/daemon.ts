@@ -21,6 +21,7 @@ import type { Policy } from '../../src/reconcile/policy.ts'
 import type { Clock } from '../../src/runtime/clock.ts'
 import { finish } from '../../src/runtime/steps.ts'
 import type { StatusDocument } from '../../src/ops/status-document.ts'
+import { hourMs, minuteMs } from './backlog.ts'
 import { load, requiredEnv } from './configuration.ts'
 import { inProcessKey, inProcessTransport, quickKeys } from './in-process.ts'
 import { keepingLog, type Line } from './log.ts'
@@ -29,8 +30,8 @@ import { textOf } from './ops-server.ts'
 import { parseSamples, sumOf } from './samples.ts'
 import { createVirtualClock, type VirtualClock } from './virtual-clock.ts'
 
+export { hourMs, minuteMs }
 export const periodMs = 30_000
-const minuteMs = 60_000
 export const token = 'CANARY-0123456789abcdef0123456789abcdef'
 export const withControl = { RECONCILER_CONTROL_TOKEN: token }
 export const withReceiver = { RECONCILER_RECEIVER_HEALTH_URL: 'http://receiver.example/healthz' }
@@ -139,7 +140,7 @@ export const emptyPage = {
 const aToken = { access_token: 'token', token_type: 'Bearer', expires_in: 3600, scope: 'api' }
 
 export function startDaemon(options: DaemonOptions = {}): RunningDaemon {
-  const { clock = createVirtualClock(), gapMs = 60 * minuteMs, instead, sandbox } = options
+  const { clock = createVirtualClock(), gapMs = hourMs, instead, sandbox } = options
   const { hostClock = clock, between = (transport) => transport } = options
   const { startServer = () => Promise.resolve({ port: 1, close: () => Promise.resolve() }) } = options
   const facts: TelemetryEvent[] = []
@@ -292,7 +293,7 @@ export async function beginDay(options: Partial<SandboxOptions> = {}, startMs?: 
     clock,
     sandbox,
     seed(count, hoursAgo, more) {
-      const [from, to] = hoursAgo.map((hours) => clock.now() - 60 * hours * minuteMs) as [number, number]
+      const [from, to] = hoursAgo.map((hours) => clock.now() - hours * hourMs) as [number, number]
       return sandbox.seed({ count, from, to, attempts: 1, ...more })
     },
     async start(env = {}, instead = () => undefined, more = {}) {

@@ -52,6 +52,8 @@ export interface Replicas extends AsyncDisposable {
   until(isSo: () => boolean): Promise<number>
 }
 
+/** `leaderElection.leaseDuration` and `leaderElection.retryPeriod` by default. */
+export const [leaseMs, retryMs] = [15_000, 2000]
 const stepMs = 50
 const maxMs = 300_000
 
@@ -75,7 +77,7 @@ export async function startReplicas(options: ReplicasOptions = {}): Promise<Repl
     envOf,
     prepare,
     rates = [],
-    leaseDurationMs = 15_000,
+    leaseDurationMs = leaseMs,
   } = options
   const clock = createVirtualClock()
   const store = createLeaseStore()

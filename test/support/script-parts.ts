@@ -16,7 +16,6 @@ export const listErrors: Readonly<Record<string, Error>> = {
   401: new PlatformFailure('unauthorized', 401, 'list'),
   403: new PlatformFailure('forbidden', 403, 'list'),
   404: new PlatformFailure('intercepted', 404, 'list'),
-  429: new PlatformFailure('throttled', 429, 'list'),
   timeout: new PlatformFailure('timeout', undefined, 'list'),
   'no-token': new TokenError('no token', { kind: 'rejected', reason: 'bad-request' }),
   bug: new TypeError('a bug'),
