@@ -54,7 +54,7 @@ export interface Situation {
   gate?: Gate | undefined
   /** True if an operator paused its subscription. Default: false. */
   isPaused?: boolean
-  /** While the platform limits the retries of its subscription alone: how long ago it last let one through, in ms. */
+  /** While the platform limits the retries of its subscription alone: for how long it has let none through, in ms. */
   unservedForMs?: number | undefined
   /** How long all but its circuit blocks it: global gates, a missing token, its pause, its limit. In ms; Infinity if unknown. Default: 0. */
   stopsForMs?: number | undefined

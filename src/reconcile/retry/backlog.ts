@@ -114,7 +114,7 @@ export interface Summary {
   endless: Endless
   /** Of these, the ones that leave the window soon. */
   expiringEndless: Endless
-  /** The longest time since a retry of a subscription that is limited alone, and has such records, was let through, in ms. */
+  /** The longest time for which all retries of a subscription with such records have been refused, in ms. */
   unservedForMs: number
   /** Records waiting although their receivers accept all again: since when all do, and the end of the last backoff; epoch ms. */
   mended: { records: number; since: number; lastDueAt: number } | undefined

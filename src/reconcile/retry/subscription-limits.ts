@@ -103,7 +103,7 @@ export function createSubscriptionLimits(
       const own = since(one.tally, before)
       const withOwn = { served: allBefore.served + own.served, refused: allBefore.refused + own.refused }
       const limit = createLearnedLimit(options)
-      one.ownLimit = { limit, servedAt: clock.monotonic(), own: before, all: withOwn }
+      one.ownLimit = { limit, refusedSince: clock.monotonic(), own: before, all: withOwn }
     }
     if (!alone.has(subscription)) endOthers()
   }
@@ -136,10 +136,12 @@ export function createSubscriptionLimits(
       if (ownLimit === undefined) return false
       const { limit } = ownLimit
       limit.refill()
-      if (isRefusal(report)) limit.refused(report)
-      else if (report.kind === 'ok') {
+      if (isRefusal(report)) {
+        limit.refused(report)
+        ownLimit.refusedSince ??= clock.monotonic()
+      } else if (report.kind === 'ok') {
         limit.succeeded()
-        ownLimit.servedAt = clock.monotonic()
+        ownLimit.refusedSince = undefined
       }
       if (limit.perSecond() === maxPerSecond) end(subscription)
       else wait(subscription)

@@ -77,8 +77,8 @@ export interface Tally {
 /** The platform's limit of the retries of one subscription alone; and what it and the others had got before it was first refused. */
 export interface OwnLimit {
   limit: LearnedLimit
-  /** When a retry was last let through, or this limit found. */
-  servedAt: number
+  /** Since when all its retries are refused, monotonic ms; undefined if the last one was let through. */
+  refusedSince: number | undefined
   own: Tally
   all: Tally
 }
@@ -123,7 +123,7 @@ export interface Subscriptions {
   blocks(id: string, now: number): SubscriptionGate | undefined
   blocked(now: number): Record<SubscriptionGate, number>
   /**
-   * Undefined unless the platform limits its retries alone: for how long they wait, and how long ago one was let through; in ms.
+   * Undefined unless the platform limits its retries alone: for how long they wait, and how long all are refused; in ms.
    */
   throttleOf(id: string, now: number): { waitsForMs: number; unservedForMs: number } | undefined
   /** Reserves a place for a retry, for `probeTimeout` at most. Returns its number. */
@@ -268,7 +268,9 @@ export function createSubscriptions(
     },
     throttleOf(id, now) {
       const { ownLimit, waitsUntil = now } = all.get(id) ?? {}
-      return ownLimit && { waitsForMs: Math.max(0, waitsUntil - now), unservedForMs: now - ownLimit.servedAt }
+      return (
+        ownLimit && { waitsForMs: Math.max(0, waitsUntil - now), unservedForMs: now - (ownLimit.refusedSince ?? now) }
+      )
     },
     blocked(now) {
       const counts = { circuit: 0, 'subscription-throttled': 0, limit: 0 }

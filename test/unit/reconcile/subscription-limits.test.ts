@@ -59,4 +59,12 @@ test('it waits longer after each refusal in a row, and as long as the platform a
     expect(limits.nextChangeAt() - clock.monotonic()).toBeLessThanOrEqual(waits.at(-1) ?? Infinity)
   }
   expect(waits).toEqual([undefined, 1000, 2000, 4000, 60_000])
+
+  // Refused since the second round, until one is let through.
+  const unservedForMs = (): number | undefined => subscriptions.throttleOf('a', clock.monotonic())?.unservedForMs
+  expect(unservedForMs()).toBe(3000)
+  const served = { of: 'retry', kind: 'ok', retryAfterMs: undefined, sentAt: clock.monotonic() } as const
+  limits.learn(subscriptions.of('a'), served)
+  await clock.advance(3_600_000)
+  expect(unservedForMs()).toBe(0)
 })
