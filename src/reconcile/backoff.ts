@@ -1,26 +1,18 @@
 // Backoff between two retries of a record: a pure function of its id and its number of attempts.
+import { hashOf } from '../runtime/hash.ts'
 import type { BackoffPolicy } from './policy.ts'
 
 /** Maximum share of a delay that the jitter removes: without it, records that failed together would be due together. */
 const jitter = 0.5
 
-/** FNV-1a of the text, continued from `hash`. */
-function hashOn(hash: number, text: string): number {
-  let result = hash
-  for (let index = 0; index < text.length; index += 1) {
-    result = Math.imul(result ^ text.charCodeAt(index), 0x01000193)
-  }
-  return result
-}
-
 /** Hash of a record's id, ignoring case. The record stores it, because each decision needs it. */
 export function jitterSeed(id: string): number {
-  return hashOn(0x811c9dc5, `${id.toLowerCase()}/`)
+  return hashOf(`${id.toLowerCase()}/`) | 0
 }
 
 /** The hash of seed and number with a final mix, in [0, 1). Equal in every process, so that a restart changes no due time. */
 export function jitterOf(seed: number, attempts: number): number {
-  let hash = hashOn(seed, String(attempts))
+  let hash = hashOf(String(attempts), seed) | 0
   hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b)
   hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35)
   return ((hash ^ (hash >>> 16)) >>> 0) / 2 ** 32

@@ -1,4 +1,4 @@
-// A failed record in the backlog: the fields that decisions need, in the platform's time, in about 200 bytes. @see docs/architecture.md "Time", "Backlog and decisions"
+// A failed record in the backlog: the fields that decisions need, in the platform's time, in about 250 bytes. @see docs/architecture.md "Time", "Backlog and decisions"
 import { laterReadingNotAfter, type TimeZone } from '../platform/time-zone.ts'
 import type { WebhookRecord } from '../platform/record.ts'
 import { jitterSeed } from './backoff.ts'
@@ -53,7 +53,7 @@ function sinceSecond({ lastAttemptLocal }: WebhookRecord, localSecond: number): 
   return lastAttemptLocal === null ? null : lastAttemptLocal - 1000 * localSecond
 }
 
-/** The daemon's own actions on a record. */
+/** The daemon's own actions on a record, which are remembered after it has left the backlog. */
 export interface Ours {
   /** PATCHes of this daemon with a response about the record itself, or with a lost response. */
   tries: number
@@ -61,15 +61,19 @@ export interface Ours {
   refusals: number
   /** When the last PATCH was sent, with any result, in epoch ms of the platform's clock; 0 without one. */
   triedAt: number
+  /** Last change, in monotonic ms, rounded up: a row requested earlier is stale. */
+  changedAt: number
+  /** When its last outcome became known, in monotonic ms, if that was `failed-again`; else -Infinity. */
+  failedAgainAt: number
+}
+
+/** Its retry that is under way or wanted. */
+interface Wanted {
+  awaiting: PendingOutcome | undefined
   /** The operator's jobs that requested its retry, by the signal of their end. */
   askedBy: readonly AbortSignal[]
   /** Jobs with a rate that have not requested it yet. */
   queuedBy: readonly AbortSignal[]
-  awaiting: PendingOutcome | undefined
-  /** Last change, in monotonic ms: a row requested earlier is stale. */
-  changedAt: number
-  /** When its last outcome became known, in monotonic ms, if that was `failed-again`; else -Infinity. */
-  failedAgainAt: number
 }
 
 /** Fields shared by many records. */
@@ -83,19 +87,14 @@ interface When {
   topicOf?: (record: Topic) => Topic
 }
 
-const untouched: Ours = {
-  tries: 0,
-  refusals: 0,
-  triedAt: 0,
-  askedBy: [],
-  queuedBy: [],
-  awaiting: undefined,
-  changedAt: -Infinity,
-  failedAgainAt: -Infinity,
-}
+/** No operator's job wants its retry. One for all records. */
+export const wantedByNone: Pick<Wanted, 'askedBy' | 'queuedBy'> = { askedBy: [], queuedBy: [] }
 
-/** A failed record. Its times are differences of less than 25 days, which V8 stores without an object. */
-export class FailedRecord {
+/**
+ * A failed record. Its times are whole ms of less than 25 days, from the event or the start of the process, or null: V8 stores them
+ * without an object.
+ */
+export class FailedRecord implements Ours, Wanted {
   /** Hash of the id, the source of its backoff jitter. */
   readonly jitterSeed: number
   /** Second of the event on the platform's wall clock. */
@@ -113,7 +112,16 @@ export class FailedRecord {
   /** From the event to its last attempt; and on the platform's wall clock, from `localSecond`: null without one. */
   #lastMs: number
   #lastLocalMs: number | null
-  #ours = untouched
+  tries = 0
+  refusals = 0
+  #triedMs: number | null = null
+  #changedAt: number | null = null
+  #failedAgainAt: number | null = null
+  awaiting: PendingOutcome | undefined = undefined
+  askedBy = wantedByNone.askedBy
+  queuedBy = wantedByNone.queuedBy
+  /** Its place among the records of its subscription; -1 while it is not in the backlog. @see record-index.ts */
+  place = -1
 
   constructor(record: WebhookRecord, when: When) {
     const { attempts, eventId, eventLocal, id, responseStatusCode } = record
@@ -157,39 +165,44 @@ export class FailedRecord {
   get lastAttemptLocal(): number | null {
     return this.#lastLocalMs === null ? null : 1000 * this.localSecond + this.#lastLocalMs
   }
-  get ours(): Readonly<Ours> {
-    return this.#ours
-  }
-  get tries(): number {
-    return this.#ours.tries
-  }
-  get refusals(): number {
-    return this.#ours.refusals
-  }
   get triedAt(): number {
-    return this.#ours.triedAt
+    return this.#triedMs === null ? 0 : this.eventAt + this.#triedMs
+  }
+  set triedAt(at: number) {
+    this.#triedMs = at === 0 ? null : Math.round(at - this.eventAt)
+  }
+  get changedAt(): number {
+    return this.#changedAt ?? -Infinity
+  }
+  set changedAt(at: number) {
+    this.#changedAt = at === -Infinity ? null : Math.ceil(at)
+  }
+  get failedAgainAt(): number {
+    return this.#failedAgainAt ?? -Infinity
+  }
+  set failedAgainAt(at: number) {
+    this.#failedAgainAt = at === -Infinity ? null : Math.ceil(at)
+  }
+  /** What is remembered of it. */
+  get ours(): Ours {
+    const { changedAt, failedAgainAt, refusals, triedAt, tries } = this
+    return { changedAt, failedAgainAt, refusals, triedAt, tries }
   }
   /** True from an operator's request until the retry is sent. */
   get askedFor(): boolean {
-    return this.#ours.askedBy.some(({ aborted }) => !aborted)
+    return this.askedBy.some(({ aborted }) => !aborted)
   }
   /** True while a running job with a rate has found it. */
   get isQueued(): boolean {
-    return this.#ours.queuedBy.some(({ aborted }) => !aborted)
+    return this.queuedBy.some(({ aborted }) => !aborted)
   }
   /** True while an operator wants its retry: then it does not expire. */
   get isWanted(): boolean {
     return this.askedFor || this.isQueued
   }
-  get failedAgainAt(): number {
-    return this.#ours.failedAgainAt
-  }
-  get awaiting(): PendingOutcome | undefined {
-    return this.#ours.awaiting
-  }
 
-  note(changes: Partial<Ours>): void {
-    this.#ours = { ...this.#ours, ...changes }
+  note(changes: Partial<Ours & Wanted>): void {
+    Object.assign(this, changes)
   }
 
   /**
@@ -207,7 +220,7 @@ export class FailedRecord {
       this.#lastLocalMs = sinceSecond(record, this.localSecond)
     }
     // A PATCH in the future was sent before the platform's clock was set back.
-    if (this.triedAt > when.now + toleratedAheadMs) this.note({ triedAt: 0 })
+    if (this.triedAt > when.now + toleratedAheadMs) this.triedAt = 0
     return this.attempts !== attemptsBefore || this.lastAt !== lastBefore
   }
 }

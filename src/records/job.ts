@@ -81,6 +81,8 @@ export interface RetryJob extends JobView {
   /** Records not yet requested at the job's rate. */
   queue: Set<Item>
   ending: AbortController
+  /** The signal of its end: one array for all records that no other job wants. */
+  alone: readonly AbortSignal[]
   endedAtMonotonic: number
 }
 
@@ -96,6 +98,15 @@ export function standingAfter({ response }: RetryEvent): Standing | undefined {
   if (result === 'accepted' || lost === true) return 'awaiting'
   if (result !== 'already-resolved') return 'refused'
   return found === 'successful' ? 'resolved' : found === 'processing' ? 'underway' : 'absent'
+}
+
+/** The jobs that want a record, with this one. */
+export function withJob(
+  jobs: readonly AbortSignal[],
+  { alone, ending }: Pick<RetryJob, 'alone' | 'ending'>,
+): readonly AbortSignal[] {
+  const others = jobs.filter((signal) => !signal.aborted && signal !== ending.signal)
+  return others.length === 0 ? alone : [...others, ...alone]
 }
 
 export function detailOf({ response: { problem, reason, status } }: RetryEvent): string {

@@ -18,6 +18,7 @@ import {
   noSums,
   retriedView,
   standingAfter,
+  withJob,
   type Item,
   type RetryJob,
   type JobRequest,
@@ -109,10 +110,9 @@ export function createJobs(options: JobsOptions): Jobs {
     if (job.state === 'running' && job.sums.waiting + job.sums.awaiting === 0) end(job)
   }
 
-  function ask({ ending }: RetryJob, { entry, standing }: Item): void {
+  function ask(job: RetryJob, { entry, standing }: Item): void {
     if (standing !== 'waiting') return
-    const { askedBy } = entry.ours
-    if (!askedBy.includes(ending.signal)) entry.note({ askedBy: [...askedBy, ending.signal] })
+    entry.note({ askedBy: withJob(entry.askedBy, job) })
     reconciler().planner.changed([entry])
   }
 
@@ -121,7 +121,7 @@ export function createJobs(options: JobsOptions): Jobs {
     const { entry } = item
     if (job.rate === undefined) ask(job, item)
     else {
-      entry.note({ queuedBy: [...entry.ours.queuedBy.filter(({ aborted }) => !aborted), job.ending.signal] })
+      entry.note({ queuedBy: withJob(entry.queuedBy, job) })
       job.queue.add(item)
     }
   }
@@ -155,8 +155,8 @@ export function createJobs(options: JobsOptions): Jobs {
   function lookAgain(job: RetryJob, item: Item): void {
     const { backlog, client } = reconciler()
     const { entry } = item
+    if (backlog.holds(entry)) return
     const held = backlog.get(entry.id)
-    if (held === entry) return
     if (held !== undefined) {
       item.entry = held
       if (held.awaiting === undefined) request(job, item)
@@ -267,6 +267,7 @@ export function createJobs(options: JobsOptions): Jobs {
   return {
     start({ dryRun, exhausted, filter, rate, selection }, by) {
       if (running().length >= maxRunning) return undefined
+      const ending = new AbortController()
       const ids = { job: random.uuid(), state: 'listing' as const, startedAt: reconciler().client.now() }
       const job: RetryJob = {
         ...ids,
@@ -280,7 +281,8 @@ export function createJobs(options: JobsOptions): Jobs {
         retried: [],
         queue: new Set(),
         blockedBy: [],
-        ending: new AbortController(),
+        ending,
+        alone: [ending.signal],
         endedAtMonotonic: Infinity,
       }
       jobs.set(job.job, job)

@@ -7,7 +7,7 @@ import type { Clock } from '../../runtime/clock.ts'
 import { meaningOf, type RetryResponse } from '../../platform/operations.ts'
 import type { TimeZone } from '../../platform/time-zone.ts'
 import type { WebhookRecord } from '../../platform/record.ts'
-import { nextAttempt, readingNotAhead, type FailedRecord, type PendingOutcome } from '../failed-record.ts'
+import { nextAttempt, readingNotAhead, wantedByNone, type FailedRecord, type PendingOutcome } from '../failed-record.ts'
 import type { FailedBefore } from '../decide.ts'
 import type { OutcomePolicy } from '../policy.ts'
 import type { Backlog } from '../retry/backlog.ts'
@@ -213,9 +213,9 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
     }
   }
 
-  function turned({ ours }: FailedRecord): void {
+  function turned({ failedAgainAt }: FailedRecord): void {
     // Others of the same time add nothing.
-    if (ours.failedAgainAt <= doubtLongerSince) return
+    if (failedAgainAt <= doubtLongerSince) return
     doubtMs = Math.min(4 * doubtMs, maxDoubtMs)
     doubtLongerSince = clock.monotonic()
   }
@@ -257,8 +257,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
       record.note({
         tries: record.tries + 1,
         triedAt: sentAt,
-        askedBy: [],
-        queuedBy: [],
+        ...wantedByNone,
         awaiting,
         changedAt: monotonic,
       })

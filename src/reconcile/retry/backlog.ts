@@ -13,7 +13,7 @@ import {
   type SituationOf,
   type Verdict,
 } from '../decide.ts'
-import { FailedRecord, type Ours, type Topic } from '../failed-record.ts'
+import { FailedRecord, wantedByNone, type Ours, type Topic } from '../failed-record.ts'
 import { keyOf } from '../packed-id.ts'
 import type { Listing } from '../sweep/list-slice.ts'
 import { maxLagMs, type Policy } from '../policy.ts'
@@ -22,6 +22,7 @@ import { contains, expiringBefore } from '../window.ts'
 import { stateOf } from './circuit-breaker.ts'
 import { createEvictions, type Evictions } from './evictions.ts'
 import { overflowOf, type OverflowOptions } from './overflow.ts'
+import { createRecordIndex, type RecordIndex } from './record-index.ts'
 
 interface LearnedListing extends Pick<Listing, 'askedAt' | 'records' | 'span' | 'unreadable' | 'verdict'> {
   /** True for records named by an operator: they are held even if the configuration excludes them. */
@@ -81,7 +82,7 @@ export interface Backlog {
   triedAt(id: string): number | undefined
   entries(): Iterable<FailedRecord>
   /** The records of each subscription; none is empty. */
-  bySubscription(): ReadonlyMap<string, ReadonlySet<FailedRecord>>
+  bySubscription(): ReturnType<RecordIndex['bySubscription']>
   size(): number
   readonly evictions: Evictions
   /** True while more than half of the places hold a record that can be sent now. */
@@ -127,8 +128,8 @@ const maxDropped = 50_000
 const forgottenAtOnce = 1000
 /** Number of remembered expired records: one that is back no longer counts as expired. */
 const maxExpired = 50_000
-/** Rows of one step, which takes a few milliseconds. */
-const rowsPerStep = 500
+/** Rows of one step, and records that one passes, which takes a few milliseconds. */
+const [rowsPerStep, passedPerStep] = [500, 50_000]
 
 /** Adds a record to the sums, except those about the window. Returns why its arrival cannot be estimated. */
 function addUp(
@@ -170,32 +171,25 @@ function createTopics(): (record: Topic) => Topic {
 
 export function createBacklog(options: BacklogOptions): Backlog {
   const { clock, maxRecords, policy, subscriptions, zone } = options
-  const byKey = new Map<string, FailedRecord>()
-  const bySubscription = new Map<string, Set<FailedRecord>>()
+  const recordIndex = createRecordIndex(maxRecords)
   /** Tried records that were dropped, in that order, until a restart. */
-  const dropped = new Map<string, { ours: Readonly<Ours>; done: Success | undefined }>()
+  const dropped = new Map<string, { ours: Ours; done: Success | undefined }>()
   /** Keys of expired records, until a restart; and whether each is back. */
   const expired = new Map<string, boolean>()
   /** The window began here when records were last dropped; of those that a job found before it, none has expired. */
   let windowFrom = -Infinity
   const neverInWindow = new WeakSet<FailedRecord>()
+  /** Held ones that are excluded: an operator's job found them. */
+  const excluded = new Set<FailedRecord>()
   const evictions = createEvictions()
   const topicOf = createTopics()
-  const holds = (entry: FailedRecord): boolean => byKey.get(entry.key) === entry
-
-  function hold(entry: FailedRecord): void {
-    byKey.set(entry.key, entry)
-    bySubscription.getOrInsertComputed(entry.subscriptionId, () => new Set()).add(entry)
-  }
+  const holds = ({ place }: FailedRecord): boolean => place >= 0
 
   function drop(entry: FailedRecord, done?: Success): void {
     if (!holds(entry)) return
-    const { subscriptionId } = entry
-    const others = bySubscription.get(subscriptionId)
-    byKey.delete(entry.key)
-    others?.delete(entry)
-    if (others?.size === 0) bySubscription.delete(subscriptionId)
-    if (entry.isWanted) entry.note({ askedBy: [], queuedBy: [] })
+    recordIndex.remove(entry)
+    excluded.delete(entry)
+    entry.note(wantedByNone)
     if (entry.triedAt === 0) return
     const last = done && { attempts: done.attempts, lastAt: done.lastAt }
     dropped.set(entry.key, { ours: entry.ours, done: last })
@@ -230,12 +224,13 @@ export function createBacklog(options: BacklogOptions): Backlog {
     if (isDone(entry, askedAt)) return
     const ours = dropped.get(key)?.ours
     if (ours !== undefined) entry.note(ours)
-    const exclusion = holdsExcluded ? undefined : exclusionOf(entry, policy)
-    if (exclusion !== undefined) {
+    const exclusion = exclusionOf(entry, policy)
+    if (exclusion !== undefined && holdsExcluded) excluded.add(entry)
+    else if (exclusion !== undefined) {
       learned.excluded[exclusion] = (learned.excluded[exclusion] ?? 0) + 1
       return
     }
-    hold(entry)
+    recordIndex.add(entry)
     evictions.admitted(entry.localSecond)
     dropped.delete(key)
     learned.changed.push(entry)
@@ -253,39 +248,44 @@ export function createBacklog(options: BacklogOptions): Backlog {
       if (index > 0 && index % rowsPerStep === 0) yield
       const key = keyOf(record.id)
       listed.add(key)
-      const known = byKey.get(key)
+      const known = recordIndex.get(key)
       if (known === undefined) admit(record, listing, now, learned)
-      else if (known.ours.changedAt <= askedAt) meetAgain(known, record, now, learned)
+      else if (known.changedAt <= askedAt) meetAgain(known, record, now, learned)
       // A listing of single records may come beside one of their span, which was asked for earlier.
-      const held = isOfSingle ? byKey.get(key) : undefined
-      held?.note({ changedAt: Math.max(held.ours.changedAt, askedAt) })
+      const held = isOfSingle ? recordIndex.get(key) : undefined
+      held?.note({ changedAt: Math.max(held.changedAt, askedAt) })
     }
     return listed
   }
 
   /** A record absent from a complete listing is no longer failed. The outcome of a retry still needs a check. */
-  function dropAbsent(listed: ReadonlySet<string>, listing: LearnedListing, learned: Learned): void {
+  function* dropAbsent(listed: ReadonlySet<string>, listing: LearnedListing, learned: Learned): Steps<void> {
     const { askedAt, span, unreadable, verdict } = listing
     // A row without an id may be any record.
     if (verdict !== 'whole' || unreadable.some(({ id }) => id === undefined)) return
-    for (const [key, entry] of byKey) {
-      if (!contains(span, entry.localSecond)) continue
-      if (entry.awaiting !== undefined || listed.has(key) || entry.ours.changedAt > askedAt) continue
-      drop(entry)
-      if (entry.ours.failedAgainAt > -Infinity) learned.turned.push(entry)
-      if (entry.triedAt === 0) learned.leftWithoutRetry += 1
+    let looked = 0
+    for (const records of recordIndex.bySubscription().values()) {
+      for (const entry of records) {
+        looked += 1
+        if (looked % passedPerStep === 0) yield
+        if (!contains(span, entry.localSecond)) continue
+        if (entry.awaiting !== undefined || listed.has(entry.key) || entry.changedAt > askedAt) continue
+        drop(entry)
+        if (entry.failedAgainAt > -Infinity) learned.turned.push(entry)
+        if (entry.triedAt === 0) learned.leftWithoutRetry += 1
+      }
     }
   }
 
   /** Retries and outcomes may come between two steps: a record that is then in flight stays, and others are evicted. */
   function* makeRoom(now: number): Steps<number> {
     let evicted = 0
-    while (byKey.size > maxRecords) {
+    while (recordIndex.size() > maxRecords) {
       const monotonic = clock.monotonic()
-      const overflow = yield* overflowOf(byKey.values(), { maxRecords, now, monotonic, policy, subscriptions })
+      const overflow = yield* overflowOf(recordIndex, { maxRecords, now, monotonic, policy, subscriptions })
       for (const [index, entry] of overflow.entries()) {
         if (index > 0 && index % rowsPerStep === 0) yield
-        if (byKey.size <= maxRecords) break
+        if (recordIndex.size() <= maxRecords) break
         if (entry.awaiting !== undefined || !holds(entry)) continue
         const backoffsEndedMs = subscriptions.backoffsEndedMs(entry.subscriptionId, monotonic)
         const { decision } = decide(entry, policy, { now, backoffsEndedMs })
@@ -311,7 +311,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
     const isLarge = listing.records.length > rowsPerStep
     const listed = yield* meet(listing, now, learned)
     if (isLarge) yield
-    dropAbsent(listed, listing, learned)
+    yield* dropAbsent(listed, listing, learned)
     evictions.listed(listing.span)
     listing.beforeEviction?.()
     if (isLarge) yield
@@ -324,33 +324,35 @@ export function createBacklog(options: BacklogOptions): Backlog {
     forgetBefore(localSecond) {
       windowFrom = localSecond
       const gone = { records: 0, again: 0 }
-      for (const entry of byKey.values()) {
-        const isExcluded = exclusionOf(entry, policy) !== undefined
-        if ((entry.localSecond >= localSecond && !isExcluded) || entry.awaiting !== undefined || entry.isWanted)
-          continue
-        drop(entry)
-        if (isExcluded || neverInWindow.has(entry)) continue
-        gone.records += 1
-        if (expired.has(entry.key)) gone.again += 1
-        else if (expired.size >= maxExpired) continue
-        expired.set(entry.key, false)
+      const isFree = ({ awaiting, isWanted }: FailedRecord): boolean => awaiting === undefined && !isWanted
+      for (const entry of [...excluded].filter(isFree)) drop(entry)
+      for (const records of recordIndex.bySubscription().values()) {
+        for (const entry of records) {
+          if (entry.localSecond >= localSecond || !isFree(entry)) continue
+          drop(entry)
+          if (neverInWindow.has(entry)) continue
+          gone.records += 1
+          if (expired.has(entry.key)) gone.again += 1
+          else if (expired.size >= maxExpired) continue
+          expired.set(entry.key, false)
+        }
       }
       return gone
     },
-    get: (id) => byKey.get(keyOf(id)),
+    get: (id) => recordIndex.get(keyOf(id)),
     holds,
     triedAt(id) {
       const key = keyOf(id)
-      return (byKey.get(key) ?? dropped.get(key)?.ours)?.triedAt
+      return (recordIndex.get(key) ?? dropped.get(key)?.ours)?.triedAt
     },
-    entries: () => byKey.values(),
-    bySubscription: () => bySubscription,
-    size: () => byKey.size,
+    entries: () => recordIndex,
+    bySubscription: recordIndex.bySubscription,
+    size: recordIndex.size,
     evictions,
     isBusy(now) {
       const monotonic = clock.monotonic()
       let ready = 0
-      for (const [subscriptionId, records] of bySubscription) {
+      for (const [subscriptionId, records] of recordIndex.bySubscription()) {
         const isClosed = stateOf(subscriptions.circuitOf(subscriptionId), monotonic) === 'closed'
         const situation = { now, backoffsEndedMs: subscriptions.backoffsEndedMs(subscriptionId, monotonic) }
         for (const entry of records)
@@ -368,7 +370,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
       }
       let expiringUntil: number | undefined
       let looked = 0
-      for (const [subscriptionId, records] of bySubscription) {
+      for (const [subscriptionId, records] of recordIndex.bySubscription()) {
         const situation = situationOf(subscriptionId)
         expiringUntil ??= expiringBefore(situation.now, policy.window, zone)
         let missing = 0

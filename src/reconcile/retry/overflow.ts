@@ -58,6 +58,11 @@ function share(places: number, lanes: readonly PlaceShare[], kind: (typeof kinds
   return left
 }
 
+interface Going {
+  record: FailedRecord
+  goesAt: number
+}
+
 /** The records of a lane that would be sent after the kept ones. */
 function* lastOf({ kept, records, subscriptionId }: PlaceShare, options: OverflowOptions): Steps<FailedRecord[]> {
   const { monotonic, now, policy, subscriptions } = options
@@ -65,13 +70,14 @@ function* lastOf({ kept, records, subscriptionId }: PlaceShare, options: Overflo
   const count = records.length - kept
   if (count === 0) return []
   const inTurn = inLane(policy, now)
-  const last = new TinyQueue<{ record: FailedRecord; goesAt: number }>(
-    [],
-    (a, b) => a.goesAt - b.goesAt || inTurn(a.record, b.record),
-  )
+  const inOrder = (a: Going, b: Going): number => a.goesAt - b.goesAt || inTurn(a.record, b.record)
+  const last = new TinyQueue<Going>([], inOrder)
   for (const [index, record] of records.entries()) {
     if (index > 0 && index % recordsPerStep === 0) yield
-    last.push({ record, goesAt: Math.max(now, decide(record, policy, situation).dueAt) })
+    const going = { record, goesAt: Math.max(now, decide(record, policy, situation).dueAt) }
+    const first = last.length < count ? undefined : last.peek()
+    if (first !== undefined && inOrder(going, first) <= 0) continue
+    last.push(going)
     if (last.length > count) last.pop()
   }
   return last.data.map(({ record }) => record)

@@ -11,7 +11,7 @@ import type { Lane, Subscription, Subscriptions } from './subscriptions.ts'
 
 export interface PlannerOptions {
   backlog: {
-    bySubscription(): ReadonlyMap<string, ReadonlySet<FailedRecord>>
+    bySubscription(): ReadonlyMap<string, Iterable<FailedRecord>>
     holds(record: FailedRecord): boolean
   }
   policy: Policy

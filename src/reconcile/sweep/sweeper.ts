@@ -316,7 +316,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     subscriptions.forgetIdle(
       // A subscription with evicted records may still have some.
       (id) =>
-        backlog.evictions.known().records > 0 || (backlog.bySubscription().get(id)?.values().some(isOpen) ?? false),
+        backlog.evictions.known().records > 0 || Iterator.from(backlog.bySubscription().get(id) ?? []).some(isOpen),
       clock.monotonic(),
     )
   }
