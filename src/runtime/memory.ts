@@ -16,8 +16,8 @@ const MiB = 1_048_576
 const baseMiB = 104
 /** The heap's share of the limit in the image, by NODE_OPTIONS in the Dockerfile. */
 export const heapPercent = 40
-/** One record takes 0.2 kB of heap; the rest is for garbage of merging and planning. */
-const bytesPerRecord = (250 * 100) / heapPercent
+/** Of heap, for a record that was retried, its places in the index and in a lane, an operator's job that wants it, and garbage. */
+const bytesPerRecord = (318 * 100) / heapPercent
 
 /** The finding and what to do, as part of a sentence. */
 export function shortfallText({ limitMiB, maxRecords, maxRecordsForLimit, neededMiB }: MemoryShortfall): string {

@@ -32,7 +32,7 @@ const benches = {
     records: '20000,100000,200000',
     limits: '0',
     seconds: '60',
-    env: { RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '400', RECONCILER_RETRY_MAX_PER_SECOND: '15' },
+    env: { RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '2000', RECONCILER_RETRY_CONCURRENCY: '64' },
   },
 }
 const [, , name = ''] = process.argv
@@ -50,6 +50,8 @@ const { values } = parseArgs({
     /** Of the failed records; and of `held` what their receivers do: `dead`, `refusing` or `well`. */
     subscriptions: { type: 'string', default: '20' },
     receivers: { type: 'string', default: 'dead' },
+    /** `retry.maxPerSecond` of `held`. */
+    pace: { type: 'string', default: '15' },
     /** `backlog.maxRecords`. */
     backlog: { type: 'string', default: '200000' },
     /** Seconds between two `healthcheck` processes in the same cgroup, as Docker starts them; 0: none. */
@@ -169,6 +171,7 @@ async function measure(records: number, limitMiB: number): Promise<void> {
       ...daemonEnv(place as BenchSandbox, keys.privateKeyFile),
       RECONCILER_SERVER_PORT: String(port),
       ...bench.env,
+      ...(name === 'held' && { RECONCILER_RETRY_MAX_PER_SECOND: values.pace }),
       RECONCILER_BACKLOG_MAX_RECORDS: values.backlog,
     },
     stdio: ['ignore', 'ignore', 'inherit'],

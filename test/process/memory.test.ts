@@ -1,4 +1,5 @@
 // The program's memory: what it does not load, and a container's limit (a cgroup of its own, which only root can make).
+import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { findHierarchy, makeCgroup } from '../support/cgroup.ts'
 import { runCommand } from '../support/command.ts'
@@ -24,6 +25,14 @@ test("a daemon at work loads neither Node's own copy of undici, which takes 13 M
   await daemon.said('full_sweep_completed')
   daemon.kill('SIGTERM')
   expect(await daemon.ended()).toMatchObject({ code: 0, stderr: '[]' })
+})
+
+test('a full backlog of 40,000 records, retried and requested, takes 20 MiB of heap while as many come and go', async () => {
+  const nodeArgs = ['--max-old-space-size=44']
+  const script = join(import.meta.dirname, '../support/full-backlog.ts')
+  await using program = startProgram(['40000'], { nodeArgs, script })
+  const { stdout } = await program.ended()
+  expect(JSON.parse(stdout)).toMatchObject({ due: 40_000 })
 })
 
 /** A configuration of a platform that does not listen. */
@@ -63,9 +72,9 @@ describeWith(hierarchy === undefined ? 'only root can make a cgroup' : undefined
 })
 
 test.each([
-  [64, /needs 224 MiB, and the container has 64: raise its limit$/],
-  [160, /needs 224 MiB, and the container has 160: raise its limit, or set backlog.maxRecords to 9\d{4} at most$/],
-  [224, undefined],
+  [64, /needs 256 MiB, and the container has 64: raise its limit$/],
+  [160, /needs 256 MiB, and the container has 160: raise its limit, or set backlog.maxRecords to 7\d{4} at most$/],
+  [256, undefined],
 ])('check with a limit of %i MiB says what a full backlog needs', async (limitMiB, advice) => {
   const { out } = await runCommand(['check', '--json'], { env: await nowhere(), memoryLimit: limitMiB * 1_048_576 })
   const [configuration] = (JSON.parse(out) as { steps: { advice?: string }[] }).steps
