@@ -22,7 +22,7 @@ export type Known = Pick<
   | ('refusals' | 'responseStatusCode' | 'subscriptionId' | 'triedAt' | 'tries')
 > & {
   /** Set while a retry has a pending outcome. */
-  awaiting: { lostAt?: number | undefined } | undefined
+  awaiting: { lostAt?: number | undefined; isUnproven?: boolean } | undefined
 }
 
 export interface Verdict {
@@ -170,7 +170,8 @@ export function refusalOf(known: Known, situation: Situation): Refusal | undefin
   const { awaiting, failedAgainAt } = known
   const failures = awaiting === undefined ? known.tries : known.tries - 1
   // One retry that was not let through is of the platform, more may be of the record.
-  const isRejected = failures > 0 ? awaiting === undefined && failedAgainAt === -Infinity : known.refusals > 1
+  const isUnproven = awaiting === undefined ? failedAgainAt === -Infinity : awaiting.isUnproven === true
+  const isRejected = failures > 0 ? isUnproven : known.refusals > 1
   if (isRejected) return { why: 'unproven' }
   const unknown = awaiting?.lostAt === undefined ? undefined : ({ why: 'unproven' } as const)
   if (failures < 1) return unknown

@@ -22,6 +22,8 @@ export interface PendingOutcome {
   missedMs: number
   /** True if a search by its event did not show it: then its second is searched. */
   missedByEvent: boolean
+  /** True if the try before had no outcome either. */
+  isUnproven: boolean
 }
 
 /** Number of the next attempt, by the larger count; the first is 1. */
@@ -76,15 +78,12 @@ interface Wanted {
   queuedBy: readonly AbortSignal[]
 }
 
-/** Fields shared by many records. */
-export type Topic = Pick<WebhookRecord, 'eventType' | 'subscriptionId'>
-
 interface When {
   zone: TimeZone
   /** Epoch ms of the platform's clock. */
   now: number
-  /** Deduplicates equal topics. */
-  topicOf?: (record: Topic) => Topic
+  /** The one copy of a text that many records share. Default: the given one. */
+  textOf?: (text: string) => string
 }
 
 /** No operator's job wants its retry. One for all records. */
@@ -106,7 +105,8 @@ export class FailedRecord implements Ours, Wanted {
   /** Its packed event id: equal for all records of the event; empty if unknown. */
   readonly eventKey: string
   readonly #id: string
-  readonly #topic: Topic
+  readonly subscriptionId: string
+  readonly eventType: string
   /** From `localSecond`, read as UTC, to the event, in ms. */
   readonly #eventMs: number
   /** From the event to its last attempt; and on the platform's wall clock, from `localSecond`: null without one. */
@@ -125,13 +125,15 @@ export class FailedRecord implements Ours, Wanted {
 
   constructor(record: WebhookRecord, when: When) {
     const { attempts, eventId, eventLocal, id, responseStatusCode } = record
+    const { textOf = (text) => text } = when
     this.#id = packId(id)
     this.jitterSeed = jitterSeed(id)
     this.localSecond = Math.floor(eventLocal / 1000)
     this.attempts = attempts
     this.responseStatusCode = responseStatusCode
     this.eventKey = packId(eventId)
-    this.#topic = when.topicOf?.(record) ?? record
+    this.subscriptionId = textOf(record.subscriptionId)
+    this.eventType = textOf(record.eventType)
     this.#eventMs = laterReadingNotAfter(when.zone, eventLocal, when.now) - 1000 * this.localSecond
     this.#lastMs = lastAt(record, this.eventAt, when) - this.eventAt
     this.#lastLocalMs = sinceSecond(record, this.localSecond)
@@ -146,12 +148,6 @@ export class FailedRecord implements Ours, Wanted {
   }
   get eventId(): string {
     return unpackId(this.eventKey)
-  }
-  get subscriptionId(): string {
-    return this.#topic.subscriptionId
-  }
-  get eventType(): string {
-    return this.#topic.eventType
   }
   /** Times in epoch ms of the platform's clock. */
   get eventAt(): number {

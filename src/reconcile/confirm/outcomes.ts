@@ -253,6 +253,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
         plannedMs,
         missedMs: 0,
         missedByEvent: false,
+        isUnproven: record.tries > 0 && record.failedAgainAt === -Infinity,
       }
       record.note({
         tries: record.tries + 1,

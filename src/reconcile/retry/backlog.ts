@@ -13,7 +13,7 @@ import {
   type SituationOf,
   type Verdict,
 } from '../decide.ts'
-import { FailedRecord, wantedByNone, type Ours, type Topic } from '../failed-record.ts'
+import { FailedRecord, wantedByNone, type Ours } from '../failed-record.ts'
 import { keyOf } from '../packed-id.ts'
 import type { Listing } from '../sweep/list-slice.ts'
 import { maxLagMs, type Policy } from '../policy.ts'
@@ -75,7 +75,11 @@ export interface Backlog {
    * those that were back.
    */
   forgetBefore(localSecond: number): { records: number; again: number }
+  /** A record that is dropped with this listing, because it lacks that; undefined for none. */
+  absentFrom(listing: LearnedListing): FailedRecord | undefined
   get(id: string): FailedRecord | undefined
+  /** By the key of one that has left the backlog, without a look at its id. */
+  ofKey(key: string): FailedRecord | undefined
   /** True if this very record is in the backlog. */
   holds(entry: FailedRecord): boolean
   /** When the daemon last sent a PATCH of a record, in epoch ms of the platform's clock; undefined if not remembered. */
@@ -121,7 +125,8 @@ export interface Summary {
   mended: { records: number; since: number; lastDueAt: number } | undefined
 }
 
-const maxTopics = 20_000
+/** Number of remembered ids of subscriptions and event types. */
+const maxTexts = 100_000
 /** Number of remembered dropped records: those of a lag of two minutes at 400 retries a second. */
 const maxDropped = 50_000
 /** Oldest ones beyond it that are forgotten together: to find the oldest, a Map passes the places of thousands that it held before. */
@@ -159,13 +164,22 @@ function addUp(
   return undefined
 }
 
-/** Deduplicates equal topics. */
-function createTopics(): (record: Topic) => Topic {
-  const topics = new Map<string, Topic>()
-  return ({ eventType, subscriptionId }) => {
-    if (topics.size >= maxTopics) topics.clear()
-    const key = `${subscriptionId} ${eventType}`
-    return topics.getOrInsertComputed(key, () => ({ eventType, subscriptionId }))
+/** A row without an id may be any record. */
+const showsAll = ({ unreadable, verdict }: LearnedListing): boolean =>
+  verdict === 'whole' && unreadable.every(({ id }) => id !== undefined)
+
+/** `listed`: the keys of all rows. */
+function isAbsent(entry: FailedRecord, listed: ReadonlySet<string>, { askedAt, span }: LearnedListing): boolean {
+  if (!contains(span, entry.localSecond) || entry.awaiting !== undefined) return false
+  return entry.changedAt <= askedAt && !listed.has(entry.key)
+}
+
+/** One copy of equal texts. */
+function createTexts(): (text: string) => string {
+  const texts = new Map<string, string>()
+  return (text) => {
+    if (texts.size >= maxTexts) texts.clear()
+    return texts.getOrInsert(text, text)
   }
 }
 
@@ -182,7 +196,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
   /** Held ones that are excluded: an operator's job found them. */
   const excluded = new Set<FailedRecord>()
   const evictions = createEvictions()
-  const topicOf = createTopics()
+  const textOf = createTexts()
   const holds = ({ place }: FailedRecord): boolean => place >= 0
 
   function drop(entry: FailedRecord, done?: Success): void {
@@ -219,7 +233,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
     now: number,
     learned: Learned,
   ): void {
-    const entry = new FailedRecord(record, { zone, now, topicOf })
+    const entry = new FailedRecord(record, { zone, now, textOf })
     const { key } = entry
     if (isDone(entry, askedAt)) return
     const ours = dropped.get(key)?.ours
@@ -260,16 +274,13 @@ export function createBacklog(options: BacklogOptions): Backlog {
 
   /** A record absent from a complete listing is no longer failed. The outcome of a retry still needs a check. */
   function* dropAbsent(listed: ReadonlySet<string>, listing: LearnedListing, learned: Learned): Steps<void> {
-    const { askedAt, span, unreadable, verdict } = listing
-    // A row without an id may be any record.
-    if (verdict !== 'whole' || unreadable.some(({ id }) => id === undefined)) return
+    if (!showsAll(listing)) return
     let looked = 0
     for (const records of recordIndex.bySubscription().values()) {
       for (const entry of records) {
         looked += 1
         if (looked % passedPerStep === 0) yield
-        if (!contains(span, entry.localSecond)) continue
-        if (entry.awaiting !== undefined || listed.has(entry.key) || entry.changedAt > askedAt) continue
+        if (!isAbsent(entry, listed, listing)) continue
         drop(entry)
         if (entry.failedAgainAt > -Infinity) learned.turned.push(entry)
         if (entry.triedAt === 0) learned.leftWithoutRetry += 1
@@ -339,7 +350,17 @@ export function createBacklog(options: BacklogOptions): Backlog {
       }
       return gone
     },
+    absentFrom(listing) {
+      if (!showsAll(listing)) return undefined
+      const listed = new Set(
+        [...listing.records, ...listing.unreadable].flatMap(({ id }) => (id === undefined ? [] : keyOf(id))),
+      )
+      for (const records of recordIndex.bySubscription().values())
+        for (const entry of records) if (isAbsent(entry, listed, listing)) return entry
+      return undefined
+    },
     get: (id) => recordIndex.get(keyOf(id)),
+    ofKey: recordIndex.get,
     holds,
     triedAt(id) {
       const key = keyOf(id)

@@ -82,17 +82,17 @@ interface Streak {
   /** When the first one was seen. */
   since: number
   /** Records that failed first in it, at most `deadStreak`, and the number of their failures: others may fail for themselves. */
-  own: ReadonlySet<number>
+  own: readonly number[]
   ownFailures: number
   /** Their event types, at most two. */
-  ownTypes: ReadonlySet<string>
+  ownTypes: readonly string[]
   /** Whether any response refused its record, or may be of one record alone. */
   isRefusing: boolean
   isDoubtful: boolean
 }
 
 const noStreak: Streak = {
-  ...{ since: Infinity, own: new Set(), ownFailures: 0, ownTypes: new Set() },
+  ...{ since: Infinity, own: [], ownFailures: 0, ownTypes: [] },
   ...{ isRefusing: false, isDoubtful: false },
 }
 
@@ -118,13 +118,16 @@ function goOn(
   { eventType, isRepeated, responseStatusCode }: OutcomeEvent,
   { record, seenAt }: Pick<Recent['outcomes'][number], 'record' | 'seenAt'>,
 ): Streak {
-  const own = isRepeated || streak.own.size >= deadStreak ? streak.own : new Set([...streak.own, record])
-  const isOwn = own.has(record)
+  const isKnown = isRepeated || streak.own.length >= deadStreak || streak.own.includes(record)
+  // By concat: V8 makes a spread array with room for 17.
+  const own = isKnown ? streak.own : streak.own.concat(record)
+  const isOwn = own.includes(record)
+  const isNewType = isOwn && streak.ownTypes.length < 2 && !streak.ownTypes.includes(eventType)
   return {
     since: Math.min(streak.since, seenAt),
     own,
     ownFailures: streak.ownFailures + Number(isOwn),
-    ownTypes: isOwn && streak.ownTypes.size < 2 ? new Set([...streak.ownTypes, eventType]) : streak.ownTypes,
+    ownTypes: isNewType ? streak.ownTypes.concat(eventType) : streak.ownTypes,
     isRefusing: streak.isRefusing || refusesRecord(responseStatusCode),
     isDoubtful: streak.isDoubtful || mayBeOfRecord(responseStatusCode),
   }
@@ -143,7 +146,7 @@ function follow(before: Recent, seen: SeenOutcome): Recent {
   // Earlier failures say nothing about now.
   if (seen.seenAt < before.overSince) return before
   // One that was in doubt for too long counts as the last.
-  const seenAt = Math.max(seen.seenAt, before.outcomes[0]?.seenAt ?? -Infinity)
+  const seenAt = Math.max(Math.floor(seen.seenAt), before.outcomes[0]?.seenAt ?? -Infinity)
   const own = { kind, record: jitterSeed(webhookId), responseStatusCode, seenAt } as const
   const outcomes = [own, ...before.outcomes].slice(0, maxOutcomes)
   const line = { ...before, outcomes }
@@ -167,7 +170,7 @@ function takesNothing(line: Recent, until: number): boolean {
   const enough = isFirst ? silentStreak : deadStreak
   // One that rejects a single event type takes the others, at the first attempt: the daemon sees none of these.
   const isSoMany = isRefusing
-    ? own.size >= deadStreak && ownTypes.size > 1
+    ? own.length >= deadStreak && ownTypes.length > 1
     : isDoubtful
       ? ownFailures >= deadStreak
       : failed >= enough

@@ -87,8 +87,8 @@ export interface OwnLimit {
 export interface Subscription {
   readonly id: string
   circuit: Circuit
-  /** Retries that count against the circuit's limit, by their number: unconfirmed ones, and those that got a 5xx. */
-  readonly places: Map<number, HeldPlace>
+  /** Retries that count against the circuit's limit: unconfirmed ones, and those that got a 5xx. */
+  readonly places: HeldPlace[]
   /** Numbers of its last retry, and of the last one before its circuit opened or an outage began: outcomes of earlier ones do not count. */
   sent: number
   openedAfter: number
@@ -187,14 +187,14 @@ export function createSubscriptions(
 
   const of = (id: string): Subscription =>
     all.getOrInsertComputed(id, () => ({
-      ...{ id, circuit: newCircuit, places: new Map<number, HeldPlace>(), lanes: {}, lastEventType: undefined },
+      ...{ id, circuit: newCircuit, places: [], lanes: {}, lastEventType: undefined },
       ...{ sent: 0, openedAfter: 0, inFlight: 0, backoffsEndedAt: -Infinity, neededAt: -Infinity },
       ...{ tally: { served: 0, refused: 0 }, ownLimit: undefined, waitsUntil: -Infinity },
     }))
 
   function gateOf({ circuit, places, waitsUntil }: Subscription, now: number): SubscriptionGate | undefined {
     const state = stateOf(circuit, now)
-    const isFull = places.size >= limitOf(circuit, policy)
+    const isFull = places.length >= limitOf(circuit, policy)
     if (state === 'open' || (state === 'half-open' && isFull)) return 'circuit'
     if (waitsUntil > now) return 'subscription-throttled'
     return isFull ? 'limit' : undefined
@@ -204,9 +204,8 @@ export function createSubscriptions(
     circuit.name === 'recovering' || takesAgain(id, now)
 
   function free({ places }: Subscription, sent: number): void {
-    const place = places.get(sent)
-    if (place !== undefined) held.delete(place)
-    places.delete(sent)
+    const at = places.findIndex((place) => place.sent === sent)
+    for (const place of at === -1 ? [] : places.splice(at, 1)) held.delete(place)
   }
 
   function turn(now: number): void {
@@ -242,7 +241,7 @@ export function createSubscriptions(
     if (circuit.name === 'down' && to === 'open') {
       subscription.openedAfter = subscription.sent
       // A probe must not wait for earlier retries.
-      for (const earlier of places.keys()) free(subscription, earlier)
+      for (const { sent: earlier } of [...places]) free(subscription, earlier)
       ends.push({ at: circuit.openUntil, subscription })
       const pauseMs = circuit.openUntil - now
       report({ type: 'circuit', subscriptionId, to, pauseMs, ...circuit.judgement, responseStatusCode })
@@ -286,7 +285,7 @@ export function createSubscriptions(
       const subscription = of(subscriptionId)
       subscription.sent += 1
       const place = { subscription, sent: subscription.sent, endsAt: now + policy.probeTimeout }
-      subscription.places.set(place.sent, place)
+      subscription.places.push(place)
       held.add(place)
       Object.assign(subscription, { lastEventType: eventType, neededAt: now })
       return subscription.sent
@@ -311,7 +310,7 @@ export function createSubscriptions(
           report({ type: 'circuit', subscriptionId: id, to: 'half-open' })
         }
         if (state === 'closed') continue
-        if (places.size > 0) probes.underWay += 1
+        if (places.length > 0) probes.underWay += 1
         else if (makeDue(id)) probes.circuits += 1
       }
       return probes
@@ -351,7 +350,7 @@ export function createSubscriptions(
           state: stateOf(circuit, now),
           limit: limitOf(circuit, policy),
           isKnownUp: isKnownUp(subscription, now),
-          outstanding: places.size,
+          outstanding: places.length,
           pausesForMs: Math.max(0, circuit.openUntil - now),
           openForMs: now - at,
           failingForMs: now - failedAt,
