@@ -3,6 +3,7 @@ import type { Clock, Random } from '../../runtime/clock.ts'
 import { finishInTurns } from '../../runtime/steps.ts'
 import { learnTime, type PlatformClient } from '../../platform/client.ts'
 import { createUnreadableSum, type UnreadableSum } from '../../platform/record.ts'
+import { maxPageSize } from '../../platform/wire.ts'
 import type { RateLimiter } from '../../platform/rate-limiter.ts'
 import type { TimeZone } from '../../platform/time-zone.ts'
 import type { Outcomes } from '../confirm/outcomes.ts'
@@ -18,7 +19,7 @@ import type { Policy } from '../policy.ts'
 import { sumOf, type Excluded } from '../reasons.ts'
 import type { FailedRecord } from '../failed-record.ts'
 import { contains, newestHour, slidingWindow, type Span } from '../window.ts'
-import type { Listing } from './list-slice.ts'
+import { asked, type Listing } from './list-slice.ts'
 import { countOutside, countStuck, outsideOf, showFiltered } from './other-counts.ts'
 import { sweep, type SkippedSlice } from './sweep.ts'
 import { sweepKinds, type SweeperEvent, type SweepKind, type SweepReport, type SweepTally } from './sweep-report.ts'
@@ -159,9 +160,20 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     return { ...listed, records }
   }
 
+  /** True if a list without a status shows a record as failed, which a list of failed ones lacks: such a list shows that none has left. */
+  async function isHidden({ eventId, id, localSecond }: FailedRecord, signal: AbortSignal): Promise<boolean> {
+    const second = asked({ from: localSecond, to: localSecond + 1 })
+    const query = { ...(eventId !== '' && { eventId }), ...second, page: 0, size: maxPageSize }
+    const page = await unlessTrouble(client.list(query, signal))
+    return page?.records.some((row) => row.id.toLowerCase() === id.toLowerCase() && row.status === 'failed') === true
+  }
+
   async function merge(whole: Listing, current: Sweep): Promise<void> {
     const { id: sweepId, tally } = current
-    const listed = inWindow(whole)
+    const seen = inWindow(whole)
+    const absent = backlog.absentFrom(seen)
+    const hides = absent !== undefined && (await isHidden(absent, current.signal))
+    const listed = hides ? { ...seen, verdict: 'missed' as const } : seen
     const now = client.now()
     const learned = await finishInTurns(backlog.learn(listed, now), turn)
     for (const { record, shown } of learned.awaiting) {
