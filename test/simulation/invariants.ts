@@ -370,6 +370,8 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
         hasTrouble = fact.trouble !== undefined
         shut()
       } else if (fact.type === 'sweep') {
+        // A list that was read anew may have ended with a short page. A recent sweep goes between two slices.
+        listings.forget(() => true)
         const { kind, result, seconds } = fact.report
         trace.note(`${name} sweep ${kind} ${result} listed=${fact.report.listed} ${seconds.toFixed(3)}s`)
       } else if (fact.type === 'operator') {

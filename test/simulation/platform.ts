@@ -120,6 +120,8 @@ export interface PlatformOptions {
 export function createSimulatedPlatform({ scenario, timeline, sequence, watch }: PlatformOptions): SimulatedPlatform {
   const { habits, receivers, startAt, subscriptions } = scenario
   const soundAt = soundAtOf(scenario)
+  /** Verdicts of a receiver that was up, by record. */
+  const verdicts = new Map<SimulatedRecord, number>()
   const zone: TimeZone = createTimeZone(habits.timeZone)
   const records = new Map<string, SimulatedRecord>()
   /** As JSON, until they change; with ids in lower and in upper case. */
@@ -225,7 +227,10 @@ export function createSimulatedPlatform({ scenario, timeline, sequence, watch }:
       if (outage.how === 'no-answer') return { code: null, ms: habits.deliveryTimeout }
       return { code: outage.how === 'refused' ? null : outage.how, ms }
     }
-    const { refuses } = receivers[receiver] ?? {}
+    const { failsFirst = 0, refuses } = receivers[receiver] ?? {}
+    const before = verdicts.get(record) ?? 0
+    verdicts.set(record, before + 1)
+    if (before < failsFirst) return { code: 504, ms }
     if (refuses?.eventType === record.plan.eventType && timeline.now() < refuses.until) return { code: 422, ms }
     if (record.plan.kind === 'poison') return { code: 500, ms }
     if (record.plan.kind === 'unwanted') return { code: 422, ms }

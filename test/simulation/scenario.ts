@@ -125,6 +125,8 @@ export interface PlannedReceiver {
   flaky: number
   /** It answers 422 to events of this type until then, ms since the start. */
   refuses?: { eventType: string; until: number }
+  /** It fails so many deliveries of each record with 504. */
+  failsFirst?: number
 }
 
 /** The ledger of the receiver. Its bad responses: nothing, HTTP 503, a page, half of it, half of it and a reset, keys of another platform. */

@@ -1,5 +1,5 @@
-// Variants of a calm scenario: a receiver that fails some deliveries at random, and one that refuses some records.
-import { dayMs, minuteMs, type Draw } from './draw.ts'
+// Variants of a calm scenario: a receiver that fails some deliveries at random, or the first of each record, and one that refuses some records.
+import { dayMs, hourMs, minuteMs, type Draw } from './draw.ts'
 import { plannedRecord, well, type PlannedRecord, type RecordKind, type Scenario } from './scenario.ts'
 
 function withEnvironment({ env }: Scenario, changes: Record<string, string>): Scenario['env'] {
@@ -51,6 +51,19 @@ function halfWell(draw: Draw, scenario: Scenario): Scenario {
   }
 }
 
+/** A receiver that takes no delivery at once: its first response comes too late. */
+function slowAtFirst(draw: Draw, scenario: Scenario): Scenario {
+  const failsFirst = draw.pick([1, 2, 3])
+  return {
+    ...scenario,
+    patienceMs: 16 * hourMs,
+    receivers: scenario.receivers.map(() => ({ ...well, failsFirst })),
+    records: recordsOf(draw, draw.pick([60, 300]), [2 * minuteMs, 30 * minuteMs]),
+    lives: [],
+    env: withEnvironment(scenario, { RECONCILER_RETRY_MAX_ATTEMPTS: '1000' }),
+  }
+}
+
 /** Records that the receiver refuses, three times as many as there are places, in front of others of their subscription. */
 function poisoned(draw: Draw, scenario: Scenario): Scenario {
   const places = 60
@@ -72,6 +85,6 @@ function poisoned(draw: Draw, scenario: Scenario): Scenario {
 }
 
 export function variantOf(draw: Draw, scenario: Scenario): Scenario {
-  const variant = draw.pick([halfWell, poisoned, (_: Draw, plain: Scenario) => plain])
+  const variant = draw.pick([halfWell, poisoned, slowAtFirst, (_: Draw, plain: Scenario) => plain])
   return variant(draw, scenario)
 }

@@ -83,12 +83,14 @@ export function inLane({ window }: Policy, now: number): (a: FailedRecord, b: Fa
  * first another event type than that of the subscription's last retry, because a receiver may fail for one type alone; then
  * fewest attempts, then the newest event.
  */
-function probeOf({ lanes, lastEventType }: Subscription, isReady: (record: FailedRecord) => boolean) {
+function probeOf({ lanes, lastEventType, sent }: Subscription, isReady: (record: FailedRecord) => boolean) {
   const isBetter = (a: FailedRecord, b: FailedRecord): boolean => {
     if (a.askedFor !== b.askedFor) return a.askedFor
     const isOther = a.eventType !== lastEventType
     if (isOther !== (b.eventType !== lastEventType)) return isOther
-    return (attemptsOf(b) - attemptsOf(a) || a.eventAt - b.eventAt) > 0
+    // Every third is the one with the most: a receiver may take none at the first tries.
+    const fewer = (attemptsOf(b) - attemptsOf(a)) * (sent % 3 === 2 ? -1 : 1)
+    return (fewer || a.eventAt - b.eventAt) > 0
   }
   let best: FailedRecord | undefined
   for (const record of [lanes.recent, lanes.old].flatMap((lane) => lane?.queue.data ?? [])) {

@@ -169,7 +169,8 @@ export function createAlertsWatch(options: AlertsOptions): AlertsWatch {
   function isLasting(alert: string): boolean {
     const { certificates, env, faults, habits, lives, platformJumps, receivers, records } = scenario
     const isSetBack = platformJumps.some(({ ms }) => ms < 0)
-    const hasRefused = records.some(({ kind }) => kind !== 'plain') || receivers.some(({ flaky }) => flaky >= 0.2)
+    const failsSome = receivers.some(({ failsFirst, flaky }) => failsFirst !== undefined || flaky >= 0.2)
+    const hasRefused = records.some(({ kind }) => kind !== 'plain') || failsSome
     switch (alert) {
       case 'Expired':
       case 'Expiring':

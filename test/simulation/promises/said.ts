@@ -81,6 +81,8 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
   const shortSlicesMs = scenario.faults.some(({ on, share }) => on !== 'retry' && share < 1)
     ? (1000 * (config.window.lookback / shortestSliceMs)) / perSecondFor('list', scenario.habits.limits)
     : 0
+  /** One that takes no delivery at first is dead and well by turns. */
+  const failsFirst = scenario.receivers.some((receiver) => receiver.failsFirst !== undefined)
   const isFlaky = scenario.receivers.some(({ flaky }) => flaky >= 0.2)
   /** Such a limit looks like a platform that fails most calls: 503 without a wait slow it down to one call a second. */
   const isLikeFailing = scenario.habits.limits.some(
@@ -350,7 +352,7 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
     // An evicted record is forgotten with everything known about it.
     if (status.causes.onlyCounted > 0) levels = []
     levels = [...levels.filter(({ at }) => at > since), { at: now, level: newest, headline }]
-    if (levels.length < 15 || isLikeFailing) return
+    if (levels.length < 15 || isLikeFailing || failsFirst) return
     exercise('levels are steady where nothing changes')
     const changed = levels.filter(({ level }, index) => index > 0 && level !== levels[index - 1]?.level)
     const returns = changed.filter(({ at, level }) => levels.some((one) => one.at < at && one.level === level))
