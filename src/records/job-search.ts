@@ -8,7 +8,7 @@ import type { Policy } from '../reconcile/policy.ts'
 import type { Backlog } from '../reconcile/retry/backlog.ts'
 import type { OperatorEvent } from '../reconcile/retry/operator-pause.ts'
 import type { SweeperEvent } from '../reconcile/sweep/sweep-report.ts'
-import { finish, finishInTurns, type Steps, type Turn } from '../runtime/steps.ts'
+import { finishInTurns, type Steps, type Turn } from '../runtime/steps.ts'
 import { matcherOf } from './filter.ts'
 import { leaveOut, type RetryJob } from './job.ts'
 import type { FoundRecords, Lister } from './listing.ts'
@@ -89,15 +89,18 @@ export function createJobSearch(options: JobSearchOptions): (job: RetryJob) => P
         }
       }
       if (job.dryRun) takeMeant()
-      else planner.changed(learned({ records: meant, askedAt, holdsExcluded, beforeEviction: takeMeant }))
+      else planner.changed(await learned({ records: meant, askedAt, holdsExcluded, beforeEviction: takeMeant }))
     }
   }
 
-  function learned(listed: Omit<Parameters<Backlog['learn']>[0], 'span' | 'unreadable' | 'verdict'>): FailedRecord[] {
+  /** In steps: a full backlog looks at all its records to make room. */
+  async function learned(
+    listed: Omit<Parameters<Backlog['learn']>[0], 'span' | 'unreadable' | 'verdict'>,
+  ): Promise<FailedRecord[]> {
     const { backlog, client } = reconciler()
     // The listing says nothing about other records.
     const nothing = { span: { from: 0, to: 0 }, unreadable: [], verdict: 'missed' as const }
-    const { changed, returned } = finish(backlog.learn({ ...listed, ...nothing }, client.now()))
+    const { changed, returned } = await finishInTurns(backlog.learn({ ...listed, ...nothing }, client.now()), turn)
     if (returned > 0) emit({ type: 'returned', records: returned })
     return changed
   }

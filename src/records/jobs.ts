@@ -81,7 +81,7 @@ export function createJobs(options: JobsOptions): Jobs {
     const ended = [...jobs.values()].filter(({ state }) => state === 'ended')
     let records = 0
     for (const [index, job] of ended.toReversed().entries()) {
-      records += job.items.size
+      records += job.retried.length
       const isOld = clock.monotonic() - job.endedAtMonotonic > keptMs
       if (isOld || index >= maxEnded || (index > 0 && records > maxRecords)) jobs.delete(job.job)
     }
@@ -93,7 +93,13 @@ export function createJobs(options: JobsOptions): Jobs {
     const left = job.sums.waiting
     job.blockedBy = gatesOf(waitingOf(job))
     Object.assign(job.sums, { waiting: 0, left: job.sums.left + left })
-    Object.assign(job, { state: 'ended', stoppedBy, endedAt: reconciler().client.now(), queue: new Set() })
+    Object.assign(job, {
+      state: 'ended',
+      stoppedBy,
+      endedAt: reconciler().client.now(),
+      queue: new Set(),
+      items: new Map(),
+    })
     job.endedAtMonotonic = clock.monotonic()
     job.ending.abort(new Error('the job has ended'))
     if (!job.dryRun) {
@@ -156,7 +162,7 @@ export function createJobs(options: JobsOptions): Jobs {
     const { backlog, client } = reconciler()
     const { entry } = item
     if (backlog.holds(entry)) return
-    const held = backlog.get(entry.id)
+    const held = backlog.ofKey(entry.key)
     if (held !== undefined) {
       item.entry = held
       if (held.awaiting === undefined) request(job, item)
