@@ -145,7 +145,7 @@ export function createBooks(options: BooksOptions): Books {
     const { complete, match, sample, withoutKey } = await compareRecords(
       { from: Math.max(hour.from, Math.min(notBefore, hour.from + hourMs)), until: hour.from + hourMs, only },
       {
-        ...{ client, purpose: 'books', kind, ledger, now: askedAt, zone, compared },
+        ...{ client, purpose: 'books', kind, ledger, now: askedAt, zone, compared, turn: () => clock.sleep(1) },
         ...{ ...options.policy.sweep, monotonic: clock.monotonic },
       },
       signal,

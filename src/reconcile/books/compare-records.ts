@@ -42,6 +42,8 @@ export interface CompareOptions extends Pick<SweepOptions, 'concurrency' | 'mono
   /** A later delivery may not be in the ledger yet: it is `processing`. Default: none is. */
   settledBefore?: number
   withRows?: boolean
+  /** Lets other work run: a slice may have 100,000 records. Default: none does. */
+  turn?: () => Promise<void>
   compared: (one: ComparedRecord) => Promise<void> | void
 }
 
@@ -60,13 +62,27 @@ function groupOf({ status }: WebhookRecord, processed: boolean, isSettled: boole
   return processed ? 'delivered' : isSettled ? 'not-processed' : 'processing'
 }
 
+/** Each takes about 5 us. */
+const recordsPerStep = 500
+
 /** Rejects like list calls. */
 export async function compareRecords(
   selection: SpanSelection,
   options: CompareOptions,
   signal: AbortSignal,
 ): Promise<CompareResult> {
-  const { client, compared, kind, ledger, now, purpose, settledBefore = Infinity, withRows = false, zone } = options
+  const {
+    client,
+    compared,
+    kind,
+    ledger,
+    now,
+    purpose,
+    settledBefore = Infinity,
+    turn,
+    withRows = false,
+    zone,
+  } = options
   const { from, only = {}, until } = selection
   const entityIds = new Map<string, string>()
   const rows = new Map<string, unknown>()
@@ -107,7 +123,8 @@ export async function compareRecords(
     failure ??= skipped?.failure
     hasListed ||= listed !== undefined
     result.complete &&= skipped === undefined && listed?.verdict === 'whole' && listed.unreadable.length === 0
-    for (const record of listed?.records ?? []) {
+    for (const [index, record] of (listed?.records ?? []).entries()) {
+      if (index > 0 && index % recordsPerStep === 0) await turn?.()
       const { eventId, eventType } = record
       const id = record.id.toLowerCase()
       const parts = { entity: [eventType, entityIds.get(id) ?? ''], eventId: [eventId], webhookId: [id] }[kind]
