@@ -61,6 +61,8 @@ export interface Progress {
   state(progressNotBefore?: number): ProgressState
 }
 
+/** From the earliest zone to the latest, and an hour. */
+const maxZoneMs = 27 * 3_600_000
 /** Number of finished sweeps that are kept. */
 export const maxSweeps = 10
 /** Tolerance for a late or skipped tick. */
@@ -125,6 +127,8 @@ export function createProgress({ startedAt, periodMs, nextTickAt, toWallClock }:
 
   /** A wrong zone shifts every attempt, another client a single one. */
   function observeOffset(ms: number): void {
+    // No zone is so far off: it is no time of an attempt.
+    if (Math.abs(ms) > maxZoneMs) return
     const isSmaller = lastOffsetMs === undefined || Math.abs(ms) <= Math.abs(lastOffsetMs)
     known.timeOffsetMs = isSmaller ? ms : lastOffsetMs
     lastOffsetMs = ms

@@ -1,0 +1,58 @@
+// Platforms and receivers that change in the middle of an incident: what arrives, and what is said meanwhile.
+import { expect, test } from 'vitest'
+import type { Transport } from '../../src/platform/http/http.ts'
+import { beginDay, hourMs, minuteMs, type Day } from '../support/daemon.ts'
+
+const subscription = 'aaaaaaaa-0000-4000-8000-000000000001'
+
+test('lists of failed records that turn empty, while others still show them, drop none', async () => {
+  await using day = await beginDay()
+  day.sandbox.receiver.down()
+  day.seed(200, [30, 1], { subscriptions: [subscription] })
+  const daemon = await day.start()
+  await daemon.goOn(30)
+  day.sandbox.read({ statusHides: true })
+  await daemon.goOn(40)
+  expect(daemon.ops().status()).toMatchObject({ missing: 200, summary: { level: 'trouble' } })
+})
+
+test.each([1, 2])(
+  'a receiver that fails each delivery at the first %i retries gets all within half a day',
+  async (count) => {
+    await using day = await beginDay()
+    const ids = day.seed(300, [2, 1], { subscriptions: [subscription] })
+    for (const id of ids) day.sandbox.receiver.fail({ webhookIds: [id], count, status: 504 })
+    const daemon = await day.start({ RECONCILER_WINDOW_LOOKBACK: '1d' })
+    await daemon.goOn(12 * 12, 5 * minuteMs)
+    expect(day.sandbox.counts()).toMatchObject({ successful: 300, failed: 0 })
+  },
+)
+
+test('a queue of the platform that stands for three hours is nothing of the receiver', async () => {
+  await using day = await beginDay({ delivery: { mode: 'async', delayMs: 3 * hourMs, meanwhile: 'failed' } })
+  day.seed(100, [30, 1], { subscriptions: [subscription] })
+  const daemon = await day.start()
+  await daemon.goOn(131)
+  expect(JSON.stringify(daemon.ops().status())).not.toMatch(/receiver keeps failing|Fix the receiver/)
+})
+
+/** Shows this time as the last attempt of each record that was retried. */
+const datingRetries =
+  (day: Day, lastAttemptDateTime: string) =>
+  (transport: Transport): Transport =>
+  async (request) => {
+    const response = await transport(request)
+    if (!request.url.pathname.includes('/webhooks')) return response
+    const body = JSON.parse(response.body) as { data?: { webhooks?: { id: string }[]; webhook?: { id: string } } }
+    for (const row of [...(body.data?.webhooks ?? []), ...(body.data?.webhook ? [body.data.webhook] : [])])
+      if (day.sandbox.acceptedRetries(row.id) > 0) Object.assign(row, { lastAttemptDateTime })
+    return { ...response, body: JSON.stringify(body) }
+  }
+
+test.each(['9999-12-31T23:59:59', '0001-01-01T00:00:00'])('%s as the last attempt is no time zone', async (date) => {
+  await using day = await beginDay()
+  day.seed(100, [30, 1])
+  const daemon = await day.start({}, undefined, { between: datingRetries(day, date) })
+  await daemon.goOn(60)
+  expect(daemon.ops().status()).toMatchObject({ missing: 0, summary: { level: 'well' } })
+})
