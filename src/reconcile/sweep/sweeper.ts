@@ -90,6 +90,8 @@ interface Sweep {
   /** Slices that could not be listed so far; and whether any could. */
   skipped: SkippedSlice[]
   hasListed: boolean
+  /** Whether its lists hide failed records, as the first absent one has shown. */
+  hides?: boolean
   /** Monotonic ms. */
   startedAt: number
   worked: () => number
@@ -160,20 +162,25 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     return { ...listed, records }
   }
 
-  /** True if a list without a status shows a record as failed, which a list of failed ones lacks: such a list shows that none has left. */
-  async function isHidden({ eventId, id, localSecond }: FailedRecord, signal: AbortSignal): Promise<boolean> {
+  /**
+   * True if a list without a status shows a record as it was, which a list of failed ones lacks: such a list shows that none has
+   * left. With another attempt, it may have been processing meanwhile.
+   */
+  async function isHidden(record: FailedRecord, signal: AbortSignal): Promise<boolean> {
+    const { attempts, eventId, id, lastAttemptLocal, localSecond } = record
     const second = asked({ from: localSecond, to: localSecond + 1 })
     const query = { ...(eventId !== '' && { eventId }), ...second, page: 0, size: maxPageSize }
     const page = await unlessTrouble(client.list(query, signal))
-    return page?.records.some((row) => row.id.toLowerCase() === id.toLowerCase() && row.status === 'failed') === true
+    const row = page?.records.find((one) => one.id.toLowerCase() === id.toLowerCase())
+    return row?.status === 'failed' && row.attempts === attempts && row.lastAttemptLocal === lastAttemptLocal
   }
 
   async function merge(whole: Listing, current: Sweep): Promise<void> {
     const { id: sweepId, tally } = current
     const seen = inWindow(whole)
     const absent = backlog.absentFrom(seen)
-    const hides = absent !== undefined && (await isHidden(absent, current.signal))
-    const listed = hides ? { ...seen, verdict: 'missed' as const } : seen
+    if (absent !== undefined) current.hides ??= await isHidden(absent, current.signal)
+    const listed = absent !== undefined && current.hides === true ? { ...seen, verdict: 'missed' as const } : seen
     const now = client.now()
     const learned = await finishInTurns(backlog.learn(listed, now), turn)
     for (const { record, shown } of learned.awaiting) {
