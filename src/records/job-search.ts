@@ -38,7 +38,8 @@ export interface JobSearchOptions {
 export function createJobSearch(options: JobSearchOptions): (job: RetryJob) => Promise<void> {
   const { emit, isFull, lister, policy, reconciler, seenWindow, take, turn, zone } = options
 
-  function* takeHeld(job: RetryJob): Steps<undefined> {
+  /** `listed`: keys of records that were taken already. */
+  function* takeHeld(job: RetryJob, listed: ReadonlySet<string> = new Set()): Steps<undefined> {
     const { backlog } = reconciler()
     const { filter } = job
     const matches = matcherOf(filter)
@@ -48,7 +49,7 @@ export function createJobSearch(options: JobSearchOptions): (job: RetryJob) => P
       seen += 1
       if (seen % perStep === 0) yield
       if (job.ending.signal.aborted) return undefined
-      if (!matches(entry)) continue
+      if (listed.has(entry.key) || !matches(entry)) continue
       if (isFull()) {
         job.listing.incomplete = tooMany
         return undefined
@@ -140,8 +141,14 @@ export function createJobSearch(options: JobSearchOptions): (job: RetryJob) => P
     if (job.listing.incomplete !== undefined || (gaps === undefined && from >= windowFrom)) return
     job.listing.source = 'platform'
     const to = Math.min(until, gaps === undefined ? windowFrom : Infinity)
+    const listed = new Set<string>()
     if (to > from)
-      for await (const found of lister.ofSpan(lister.spanOf(from, to), { signal })) await takeListed(job, found)
+      for await (const found of lister.ofSpan(lister.spanOf(from, to), { signal })) {
+        for (const { id } of found.records) listed.add(keyOf(id))
+        await takeListed(job, found)
+      }
+    // Where not all was listed, a list may hide what is held.
+    if (gaps !== undefined) await finishInTurns(takeHeld(job, listed), turn)
   }
 
   return search

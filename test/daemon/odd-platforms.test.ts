@@ -14,6 +14,9 @@ test('lists of failed records that turn empty, while others still show them, dro
   day.sandbox.read({ statusHides: true })
   await daemon.goOn(40)
   expect(daemon.ops().status()).toMatchObject({ missing: 200, summary: { level: 'trouble' } })
+  const { job } = await daemon.job('POST', '', { dryRun: true, selection: { since: '7d' } })
+  await day.clock.advance(minuteMs)
+  expect(await daemon.job('GET', `/${job}`)).toMatchObject({ sums: { found: 200 } })
 })
 
 test.each([1, 2])(
