@@ -53,12 +53,12 @@ function halfWell(draw: Draw, scenario: Scenario): Scenario {
 
 /** A receiver that takes no delivery at once: its first response comes too late. */
 function slowAtFirst(draw: Draw, scenario: Scenario): Scenario {
-  const failsFirst = draw.pick([1, 2, 3])
+  const failsFirst = draw.pick([1, 2, 2])
   return {
     ...scenario,
     patienceMs: 16 * hourMs,
     receivers: scenario.receivers.map(() => ({ ...well, failsFirst })),
-    records: recordsOf(draw, draw.pick([60, 300]), [2 * minuteMs, 30 * minuteMs]),
+    records: recordsOf(draw, draw.pick([60, 150]), [2 * minuteMs, 30 * minuteMs]),
     lives: [],
     env: withEnvironment(scenario, { RECONCILER_RETRY_MAX_ATTEMPTS: '1000' }),
   }
