@@ -62,7 +62,7 @@ type Success = Pick<FailedRecord, 'attempts' | 'lastAt'>
 
 export interface Backlog {
   /**
-   * Merges a listing, in steps of a few hundred rows. One listing is merged at a time; retries and outcomes of other records
+   * Merges a listing, in steps of a few hundred rows. Retries, outcomes, and a listing of an operator's job
    * may come between two steps. Ignores stale rows: those requested before the record changed, and those without a newer
    * attempt, because lists may lag behind. `now` in epoch ms of the platform's clock.
    */
@@ -76,7 +76,7 @@ export interface Backlog {
    */
   forgetBefore(localSecond: number): { records: number; again: number }
   /** A record that is dropped with this listing, because it lacks that; undefined for none. */
-  absentFrom(listing: LearnedListing): FailedRecord | undefined
+  absentFrom(listing: LearnedListing): Steps<FailedRecord | undefined>
   get(id: string): FailedRecord | undefined
   /** By the key of one that has left the backlog, without a look at its id. */
   ofKey(key: string): FailedRecord | undefined
@@ -350,13 +350,22 @@ export function createBacklog(options: BacklogOptions): Backlog {
       }
       return gone
     },
-    absentFrom(listing) {
+    *absentFrom(listing) {
       if (!showsAll(listing)) return undefined
-      const listed = new Set(
-        [...listing.records, ...listing.unreadable].flatMap(({ id }) => (id === undefined ? [] : keyOf(id))),
-      )
-      for (const records of recordIndex.bySubscription().values())
-        for (const entry of records) if (isAbsent(entry, listed, listing)) return entry
+      const listed = new Set<string>()
+      let looked = 0
+      for (const { id } of [...listing.records, ...listing.unreadable]) {
+        looked += 1
+        if (looked % lookedAtPerStep === 0) yield
+        if (id !== undefined) listed.add(keyOf(id))
+      }
+      for (const records of recordIndex.bySubscription().values()) {
+        for (const entry of records) {
+          looked += 1
+          if (looked % passedPerStep === 0) yield
+          if (isAbsent(entry, listed, listing)) return entry
+        }
+      }
       return undefined
     },
     get: (id) => recordIndex.get(keyOf(id)),

@@ -79,18 +79,19 @@ export function inLane({ window }: Policy, now: number): (a: FailedRecord, b: Fa
 }
 
 /**
- * The record that an operator requested; else the one that reveals most about the receiver or the platform, and is not poisoned:
- * first another event type than that of the subscription's last retry, because a receiver may fail for one type alone; then
- * fewest attempts, then the newest event.
+ * The record that an operator requested; else the one that reveals most about the receiver or the platform: first another event
+ * type than that of the subscription's last retry, because a receiver may fail for one type alone; then fewest attempts, because
+ * others may be poisoned, but every third time most, because a receiver may reject the first deliveries of each record; then the
+ * newest event.
  */
 function probeOf({ lanes, lastEventType, sent }: Subscription, isReady: (record: FailedRecord) => boolean) {
+  const prefersMost = sent % 3 === 2
   const isBetter = (a: FailedRecord, b: FailedRecord): boolean => {
     if (a.askedFor !== b.askedFor) return a.askedFor
     const isOther = a.eventType !== lastEventType
     if (isOther !== (b.eventType !== lastEventType)) return isOther
-    // Every third is the one with the most: a receiver may take none at the first tries.
-    const fewer = (attemptsOf(b) - attemptsOf(a)) * (sent % 3 === 2 ? -1 : 1)
-    return (fewer || a.eventAt - b.eventAt) > 0
+    const fewer = attemptsOf(b) - attemptsOf(a)
+    return ((prefersMost ? -fewer : fewer) || a.eventAt - b.eventAt) > 0
   }
   let best: FailedRecord | undefined
   for (const record of [lanes.recent, lanes.old].flatMap((lane) => lane?.queue.data ?? [])) {

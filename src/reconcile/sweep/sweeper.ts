@@ -178,9 +178,11 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   async function merge(whole: Listing, current: Sweep): Promise<void> {
     const { id: sweepId, tally } = current
     const seen = inWindow(whole)
-    const absent = backlog.absentFrom(seen)
-    if (absent !== undefined) current.hides ??= await isHidden(absent, current.signal)
-    const listed = absent !== undefined && current.hides === true ? { ...seen, verdict: 'missed' as const } : seen
+    if (current.hides === undefined) {
+      const absent = await finishInTurns(backlog.absentFrom(seen), turn)
+      if (absent !== undefined) current.hides = await isHidden(absent, current.signal)
+    }
+    const listed = current.hides === true ? { ...seen, verdict: 'missed' as const } : seen
     const now = client.now()
     const learned = await finishInTurns(backlog.learn(listed, now), turn)
     for (const { record, shown } of learned.awaiting) {

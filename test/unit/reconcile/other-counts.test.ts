@@ -155,6 +155,22 @@ test('no sweep is complete while the filter `to` hides all records behind a page
   expect(await world.sweep()).toMatchObject({ result: 'incomplete', listed: 0 })
 })
 
+test.each([
+  ['as it was: the filter hides it', {}, 'incomplete', 1],
+  ['with another attempt: it was processing meanwhile', { attempts: 2 }, 'complete', 0],
+  ['as successful', { status: 'successful' as const }, 'complete', 0],
+])('a record that leaves the list of failed ones, and that others show %s', async (_, changes, result, held) => {
+  let isHiding = false
+  const [record] = many(1, testNow - dayMs)
+  if (record === undefined) throw new Error('no record')
+  await using world = reconcile({ records: [record], hides: ({ status }) => isHiding && status !== undefined })
+  await world.sweep()
+  isHiding = true
+  world.platform.set(record.id, changes)
+  expect(await world.sweep()).toMatchObject({ listed: 0, result })
+  expect(world.backlog.size()).toBe(held)
+})
+
 test('a record that a lagging list still shows as failed is not hidden by a filter', async () => {
   const [stale] = many(1, testNow - 10 * minuteMs)
   if (stale === undefined) throw new Error('no record')
