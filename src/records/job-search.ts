@@ -38,8 +38,8 @@ export interface JobSearchOptions {
 export function createJobSearch(options: JobSearchOptions): (job: RetryJob) => Promise<void> {
   const { emit, isFull, lister, policy, reconciler, seenWindow, take, turn, zone } = options
 
-  /** `listed`: keys of records that were taken already. */
-  function* takeHeld(job: RetryJob, listed: ReadonlySet<string> = new Set()): Steps<undefined> {
+  /** `leftOut`: keys of records that were found and left out already. */
+  function* takeHeld(job: RetryJob, leftOut: ReadonlySet<string> = new Set()): Steps<undefined> {
     const { backlog } = reconciler()
     const { filter } = job
     const matches = matcherOf(filter)
@@ -49,7 +49,7 @@ export function createJobSearch(options: JobSearchOptions): (job: RetryJob) => P
       seen += 1
       if (seen % perStep === 0) yield
       if (job.ending.signal.aborted) return undefined
-      if (listed.has(entry.key) || !matches(entry)) continue
+      if (job.items.has(entry.key) || leftOut.has(entry.key) || !matches(entry)) continue
       if (isFull()) {
         job.listing.incomplete = tooMany
         return undefined
@@ -141,14 +141,14 @@ export function createJobSearch(options: JobSearchOptions): (job: RetryJob) => P
     if (job.listing.incomplete !== undefined || (gaps === undefined && from >= windowFrom)) return
     job.listing.source = 'platform'
     const to = Math.min(until, gaps === undefined ? windowFrom : Infinity)
-    const listed = new Set<string>()
+    const notTaken = new Set<string>()
     if (to > from)
       for await (const found of lister.ofSpan(lister.spanOf(from, to), { signal })) {
-        for (const { id } of found.records) listed.add(keyOf(id))
         await takeListed(job, found)
+        for (const key of found.records.map(({ id }) => keyOf(id))) if (!job.items.has(key)) notTaken.add(key)
       }
-    // Where not all was listed, a list may hide what is held.
-    if (gaps !== undefined) await finishInTurns(takeHeld(job, listed), turn)
+    // Where not all was listed, a list may hide records of the backlog.
+    if (gaps !== undefined) await finishInTurns(takeHeld(job, notTaken), turn)
   }
 
   return search

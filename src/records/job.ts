@@ -82,7 +82,7 @@ export interface RetryJob extends JobView {
   queue: Set<Item>
   ending: AbortController
   /** The signal of its end: one array for all records that no other job wants. */
-  alone: readonly AbortSignal[]
+  ownSignals: readonly AbortSignal[]
   endedAtMonotonic: number
 }
 
@@ -103,10 +103,10 @@ export function standingAfter({ response }: RetryEvent): Standing | undefined {
 /** The jobs that want a record, with this one. */
 export function withJob(
   jobs: readonly AbortSignal[],
-  { alone, ending }: Pick<RetryJob, 'alone' | 'ending'>,
+  { ownSignals, ending }: Pick<RetryJob, 'ownSignals' | 'ending'>,
 ): readonly AbortSignal[] {
   const others = jobs.filter((signal) => !signal.aborted && signal !== ending.signal)
-  return others.length === 0 ? alone : [...others, ...alone]
+  return others.length === 0 ? ownSignals : [...others, ...ownSignals]
 }
 
 export function detailOf({ response: { problem, reason, status } }: RetryEvent): string {

@@ -288,7 +288,7 @@ export function createJobs(options: JobsOptions): Jobs {
         queue: new Set(),
         blockedBy: [],
         ending,
-        alone: [ending.signal],
+        ownSignals: [ending.signal],
         endedAtMonotonic: Infinity,
       }
       jobs.set(job.job, job)

@@ -11,7 +11,7 @@ const [maxRecords, rows] = [Number(records), 8000]
 const backlog = testBacklog({ maxRecords })
 const { outcomes } = backlog
 const ending = new AbortController()
-const job = { ending, alone: [ending.signal] }
+const job = { ending, ownSignals: [ending.signal] }
 for (let listed = 0; listed < 2 * maxRecords; listed += rows) {
   const eventLocal = testNow - minuteMs - listed
   const list = Array.from({ length: rows }, () => due({ id: randomUUID(), eventId: randomUUID(), eventLocal }))

@@ -73,7 +73,12 @@ test('20 jobs that select 5,000 records: a turn has one step', async () => {
   let taken = 0
   const own = { emit: () => undefined, isFull: () => false, take: () => (taken += 1) }
   const search = createJobSearch({ ...options, ...own })
-  const job = { filter: { from: testNow - 2 * 86_400_000 }, ending: new AbortController(), listing: {} }
+  const job = {
+    filter: { from: testNow - 2 * 86_400_000 },
+    ending: new AbortController(),
+    items: new Map(),
+    listing: {},
+  }
   await clock.run(Promise.all(Array.from({ length: 20 }, () => search(job as unknown as RetryJob))))
   expect(taken).toBe(100_000)
   expect(most()).toBeLessThanOrEqual(501)
