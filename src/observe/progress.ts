@@ -127,7 +127,7 @@ export function createProgress({ startedAt, periodMs, nextTickAt, toWallClock }:
 
   /** A wrong zone shifts every attempt, another client a single one. */
   function observeOffset(ms: number): void {
-    // No zone is so far off: it is no time of an attempt.
+    // No zone is so far off: the platform shows a placeholder for the time of the attempt.
     if (Math.abs(ms) > maxZoneMs) return
     const isSmaller = lastOffsetMs === undefined || Math.abs(ms) <= Math.abs(lastOffsetMs)
     known.timeOffsetMs = isSmaller ? ms : lastOffsetMs

@@ -22,7 +22,7 @@ export interface PendingOutcome {
   missedMs: number
   /** True if a search by its event did not show it: then its second is searched. */
   missedByEvent: boolean
-  /** True if the try before had no outcome either. */
+  /** True if the try before it had no outcome. */
   isUnproven: boolean
 }
 

@@ -31,7 +31,7 @@ test.each([1, 2])(
   },
 )
 
-test('a queue of the platform that stands for three hours is nothing of the receiver', async () => {
+test('a delivery queue of the platform that is stuck for three hours is not blamed on the receiver', async () => {
   await using day = await beginDay({ delivery: { mode: 'async', delayMs: 3 * hourMs, meanwhile: 'failed' } })
   day.seed(100, [30, 1], { subscriptions: [subscription] })
   const daemon = await day.start()

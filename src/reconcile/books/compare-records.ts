@@ -71,18 +71,7 @@ export async function compareRecords(
   options: CompareOptions,
   signal: AbortSignal,
 ): Promise<CompareResult> {
-  const {
-    client,
-    compared,
-    kind,
-    ledger,
-    now,
-    purpose,
-    settledBefore = Infinity,
-    turn,
-    withRows = false,
-    zone,
-  } = options
+  const { client, compared, kind, ledger, now, purpose, settledBefore = Infinity, withRows = false, zone } = options
   const { from, only = {}, until } = selection
   const entityIds = new Map<string, string>()
   const rows = new Map<string, unknown>()
@@ -124,7 +113,7 @@ export async function compareRecords(
     hasListed ||= listed !== undefined
     result.complete &&= skipped === undefined && listed?.verdict === 'whole' && listed.unreadable.length === 0
     for (const [index, record] of (listed?.records ?? []).entries()) {
-      if (index > 0 && index % recordsPerStep === 0) await turn?.()
+      if (index > 0 && index % recordsPerStep === 0) await options.turn?.()
       const { eventId, eventType } = record
       const id = record.id.toLowerCase()
       const parts = { entity: [eventType, entityIds.get(id) ?? ''], eventId: [eventId], webhookId: [id] }[kind]
