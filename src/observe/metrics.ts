@@ -308,6 +308,11 @@ export const metricDefinitions = {
     help: 'Consecutive retries with the result rejected, gone, intercepted, platform-error or unreachable; 0 after accepted or already-resolved, and once a check shows that one was accepted. Or, if more, those with the outcome unknown.',
     read: ({ notAccepted, unknownInARow }) => Math.max(notAccepted.inARow, unknownInARow),
   },
+  unattempted_webhooks: {
+    type: 'gauge',
+    help: 'Failed records after whose last three retries, or more, the platform shows no attempt: it rejects these, or does not make them.',
+    read: whenSwept(({ endless }) => endless.unattempted),
+  },
   clock_timestamp_seconds: {
     type: 'gauge',
     help: "This host's time. Other times of this host are compared with it, as Prometheus may have another.",

@@ -32,6 +32,8 @@ export interface Cause {
   records: number
   /** Of these: rejected twice while others succeed. */
   refusedAgain: number
+  /** Of these: the platform shows no attempt after their last three retries, or more. */
+  unattempted: number
   /** When the first of those reaches retry.maxAttempts if always rejected, epoch ms; Infinity without one. */
   exhaustedAt: number
   /** Number of event types, and the largest (at most 20), redacted. */
@@ -78,7 +80,14 @@ function responseTo(entry: FailedRecord, isExhausted: boolean, { failing }: Situ
 /** `all`: the records of its subscription. */
 function* toCause(group: Group, all: Iterable<FailedRecord>, policy: Policy): Steps<Cause> {
   const { situation, ...known } = group
-  const none = { refusedAgain: 0, exhaustedAt: Infinity, lastAt: -Infinity, next: noRetry, byDecision: noCounts() }
+  const none = {
+    refusedAgain: 0,
+    unattempted: 0,
+    exhaustedAt: Infinity,
+    lastAt: -Infinity,
+    next: noRetry,
+    byDecision: noCounts(),
+  }
   const cause = { ...known, ...none }
   const types = new Map<string, number>()
   let looked = 0
@@ -90,7 +99,9 @@ function* toCause(group: Group, all: Iterable<FailedRecord>, policy: Policy): St
     if (verdict.decision === 'excluded') continue
     if (responseTo(entry, isExhausted, situation) !== group.responseStatusCode) continue
     types.set(entry.eventType, (types.get(entry.eventType) ?? 0) + 1)
-    if (!isExhausted && refusalOf(entry, situation)?.why === 'refused') {
+    const why = isExhausted ? undefined : refusalOf(entry, situation)?.why
+    if (why === 'unattempted') cause.unattempted += 1
+    if (why === 'refused') {
       cause.refusedAgain += 1
       cause.exhaustedAt = Math.min(cause.exhaustedAt, exhaustedAt(entry, policy))
     }

@@ -5,7 +5,7 @@ import { maxLately } from '../reconcile/retry/receiver-responses.ts'
 import { count, counted } from '../runtime/counted.ts'
 import type { CauseStatus } from './causes.ts'
 import { meaningOf, responds, type NoticeReason } from './circuit-notice.ts'
-import { openOf, refusedText } from './figures.ts'
+import { openOf, refusedText, unattemptedText } from './figures.ts'
 import type { StatusFacts } from './status-document.ts'
 import { callText, clockTime, response, retryExhausted, sentence, span, subscriptionName, waitText } from './words.ts'
 
@@ -147,9 +147,41 @@ export function deadReason(status: StatusFacts): NoticeCondition {
   }
 }
 
+/** So many deliveries need a person. Fewer do once nothing else is left: by chance, their number changes from minute to minute. */
+const levelOf = (deliveries: number, status: StatusFacts): NoticeReason['level'] =>
+  deliveries >= minRefused ? 'trouble' : deliveries < openOf(status) ? 'working' : 'waiting'
+
+/** A sentence for each of the causes with the most such deliveries. */
+function detailOf(
+  list: CauseList,
+  { subscriptions: names }: StatusFacts,
+  of: (cause: CauseStatus) => number,
+  what: (cause: CauseStatus) => string = () => '',
+): string {
+  const some = list.filter((cause) => of(cause) > 0).toSorted((a, b) => of(b) - of(a))
+  const texts = some
+    .slice(0, maxNamed)
+    .map((cause) => `Subscription ${subscriptionName(cause.subscriptionId, names)}${what(cause)}: ${count(of(cause))}.`)
+  return [...texts, ...(some.length > maxNamed ? ['More are in the causes.'] : [])].join(' ')
+}
+
+/** Deliveries whose retries the platform does not accept, or accepts and does not make, while it makes others. */
+export function unattemptedReason(status: StatusFacts): NoticeCondition {
+  const { causes, unattempted } = status
+  if (unattempted === 0) return false
+  return {
+    level: levelOf(unattempted, status),
+    text: unattemptedText(status),
+    deliveries: unattempted,
+    detail: detailOf(causes.list, status, (cause) => cause.unattempted),
+    advice: "Ask the platform's operator why. Each is retried after its backoff.",
+    runbook: 'RetriesUnattempted',
+  }
+}
+
 /** Records that are rejected again and again, by receivers that take others. */
 export function refusedReason(status: StatusFacts): NoticeCondition {
-  const { causes, subscriptions: names } = status
+  const { causes } = status
   const failing = new Map(failingOf(status).map((one) => [one.subscriptionId, one]))
   const ofFailing = causes.list.filter((cause) => {
     const one = failing.get(cause.subscriptionId)
@@ -160,17 +192,15 @@ export function refusedReason(status: StatusFacts): NoticeCondition {
   const refusing = causes.list.filter((cause) => cause.refusedAgain > 0 && !ofFailing.includes(cause))
   const ids = refusing.map(({ subscriptionId }) => subscriptionId)
   const rejected = status.refusedAgain + exhaustedOf(ids, causes.list)
-  const named = refusing.toSorted((a, b) => b.refusedAgain - a.refusedAgain).slice(0, maxNamed)
-  const texts = named.map(({ eventTypes: { list, total }, refusedAgain, responseStatusCode, subscriptionId }) => {
+  const what = ({ eventTypes: { list, total }, responseStatusCode }: CauseStatus): string => {
     const type = total === 1 ? list.map(({ eventType }) => eventType && ` on ${eventType}`).join('') : ''
-    return `Subscription ${subscriptionName(subscriptionId, names)} ${responds(responseStatusCode)}${type}: ${count(refusedAgain)}.`
-  })
+    return ` ${responds(responseStatusCode)}${type}`
+  }
   return {
-    // Few wait for a person once nothing else is left: by chance, their number changes from minute to minute.
-    level: rejected >= minRefused ? 'trouble' : records < openOf(status) ? 'working' : 'waiting',
+    level: rejected >= minRefused ? 'trouble' : levelOf(records, status),
     text: refusedText(records, refusing),
     deliveries: records,
-    detail: [...texts, ...(refusing.length > maxNamed ? ['More are in the causes.'] : [])].join(' '),
+    detail: detailOf(refusing, status, ({ refusedAgain }) => refusedAgain, what),
     advice: `Fix the receiver; the daemon then retries them. For those exhausted by then: ${retryExhausted(causes.list.map(({ oldestEvent }) => oldestEvent))}`,
     runbook: 'RetriesFailing',
   }

@@ -71,6 +71,10 @@ export function refusedText(records: number, causes: readonly CauseStatus[]): st
   return `The receiver ${does} ${counted(records, 'delivery', 'deliveries')}.`
 }
 
+/** A sentence on deliveries whose retries have no effect on the platform. */
+export const unattemptedText = ({ unattempted }: Pick<StatusFacts, 'unattempted'>): string =>
+  `The platform shows no attempt after the last three retries of ${counted(unattempted, 'delivery', 'deliveries')}.`
+
 /** True where the daemon rejects commands that retry. */
 export const isDisabled = ({ gates }: Pick<StatusFacts, 'gates'>): boolean =>
   gates.some(({ gate }) => gate === 'disabled')
@@ -103,6 +107,8 @@ function unknownEnd(status: StatusFacts): string {
     }
     case 'refused':
       return `${refusedText(refusedAgain, status.causes.list)} ${untilWhen(status)}`
+    case 'unattempted':
+      return unattemptedText(status)
     case 'unproven':
       return `The outcome of ${counted(status.unproven, 'retry', 'retries')} is unknown.`
     case 'zone':

@@ -14,6 +14,7 @@ import {
   skewReason,
   tokenBack,
   tokenReasonsOf,
+  unattemptedReason,
   zoneNotice,
   type NoticeCondition,
 } from './condition-notices.ts'
@@ -231,24 +232,31 @@ function throttledReason(status: StatusFacts): NoticeCondition {
   return { level, text: reason, detail, advice, runbook, ...(openOf(status) > deliveries && { isAside: true }) }
 }
 
+/** Retries that have no effect on the platform: none of the last ones of all deliveries, or else of some. */
+function notAttemptedReason(status: StatusFacts): NoticeCondition {
+  const { notAccepted, unknownInARow } = status
+  const { inARow, ...last } = notAccepted ?? { inARow: 0 }
+  if (openOf(status) === 0 || isRefused(status)) return false
+  if (!isNoneAccepted(status) && unknownInARow < minNotAccepted) return unattemptedReason(status)
+  return {
+    level: 'trouble',
+    text: isNoneAccepted(status)
+      ? `None of the last ${count(inARow)} retries was accepted${'reason' in last ? `: ${callText(last)}` : ''}.`
+      : `The platform shows no attempt after the last ${count(unknownInARow)} retries.`,
+    advice: "If it lasts for 15 min, ask the platform's operator. Each record is retried after its backoff.",
+    runbook: 'RetriesNotAccepted',
+  }
+}
+
 /** Conditions other than gates. */
 function conditionsOf(status: StatusFacts): NoticeCondition[] {
   const { aheadOfClock, beyondWindow, clock, exhausted, expired, expiring, keyProblem } = status
-  const { inARow, ...last } = status.notAccepted ?? { inARow: 0 }
   const leavingExhausted = expiring.byDecision.exhausted
   const leaving = expiring.total - leavingExhausted
   const soon = leavingExhausted === 0 ? '' : ` ${counted(leavingExhausted, 'expires', 'expire')} soon.`
   return [
     ...sweepConditions(status),
-    openOf(status) > 0 &&
-      (isNoneAccepted(status) ? !isRefused(status) : status.unknownInARow >= minNotAccepted) && {
-        level: 'trouble',
-        text: isNoneAccepted(status)
-          ? `None of the last ${count(inARow)} retries was accepted${'reason' in last ? `: ${callText(last)}` : ''}.`
-          : `The platform shows no attempt after the last ${count(status.unknownInARow)} retries.`,
-        advice: "If it lasts for 15 min, ask the platform's operator. Each record is retried after its backoff.",
-        runbook: 'RetriesNotAccepted',
-      },
+    notAttemptedReason(status),
     isNoneLetThrough(status) &&
       openOf(status) > 0 &&
       !isRefused(status) && {

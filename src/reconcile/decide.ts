@@ -19,10 +19,10 @@ export function noCounts(): Counts {
 export type Known = Pick<
   FailedRecord,
   | ('askedFor' | 'attempts' | 'eventAt' | 'eventType' | 'failedAgainAt' | 'jitterSeed' | 'lastAt')
-  | ('refusals' | 'responseStatusCode' | 'subscriptionId' | 'triedAt' | 'tries')
+  | ('provenTries' | 'refusals' | 'responseStatusCode' | 'subscriptionId' | 'triedAt' | 'tries')
 > & {
   /** Set while a retry has a pending outcome. */
-  awaiting: { lostAt?: number | undefined; isUnproven?: boolean } | undefined
+  awaiting: { lostAt?: number | undefined } | undefined
 }
 
 export interface Verdict {
@@ -152,16 +152,19 @@ function waitOf(known: Known, due: number, { window }: Policy): Rule {
 }
 
 export type Refusal =
-  | { why: 'refused' | 'unproven' }
+  | { why: 'refused' | 'unattempted' | 'unproven' }
   /** Since when its receiver accepts all, epoch ms of the platform's clock. */
   | { why: 'mended'; overSince: number }
 
 /** A receiver that took such a record within this time may fail this one by chance, ms. */
 const chanceMs = 600_000
 
+/** After so many retries without an attempt in a row, another is not expected to bring one. */
+const minUnattempted = 3
+
 /**
  * Why a record that was tried has not arrived, though others do. `unproven`: its last retry has no outcome, as when the platform
- * rejects it. `refused`: it failed twice or more, and since then, or within ten minutes, its receiver took none that had failed
+ * rejects it; `unattempted`: nor have the two before. `refused`: it failed twice or more, and since then, or within ten minutes, its receiver took none that had failed
  * nearly as often (`Situation.takenAtOf`). Arrival cannot be estimated then. `mended`: the receiver accepts all since, and the next
  * retry probably arrives.
  */
@@ -169,10 +172,10 @@ export function refusalOf(known: Known, situation: Situation): Refusal | undefin
   if (situation.failing !== undefined) return undefined
   const { awaiting, failedAgainAt } = known
   const failures = awaiting === undefined ? known.tries : known.tries - 1
+  const unprovenTries = failures - known.provenTries
+  if (unprovenTries + known.refusals >= minUnattempted) return { why: 'unattempted' }
   // One retry that was not let through is of the platform, more may be of the record.
-  const isUnproven = awaiting === undefined ? failedAgainAt === -Infinity : awaiting.isUnproven === true
-  const isRejected = failures > 0 ? isUnproven : known.refusals > 1
-  if (isRejected) return { why: 'unproven' }
+  if (unprovenTries > 0 || known.refusals > 1) return { why: 'unproven' }
   const unknown = awaiting?.lostAt === undefined ? undefined : ({ why: 'unproven' } as const)
   if (failures < 1) return unknown
   const { eventType, lastAt, responseStatusCode, triedAt } = known

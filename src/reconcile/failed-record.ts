@@ -22,8 +22,6 @@ export interface PendingOutcome {
   missedMs: number
   /** True if a search by its event did not show it: then its second is searched. */
   missedByEvent: boolean
-  /** True if the try before it had no outcome. */
-  isUnproven: boolean
 }
 
 /** Number of the next attempt, by the larger count; the first is 1. */
@@ -59,6 +57,8 @@ function sinceSecond({ lastAttemptLocal }: WebhookRecord, localSecond: number): 
 export interface Ours {
   /** PATCHes of this daemon with a response about the record itself, or with a lost response. */
   tries: number
+  /** Of these, the ones up to the last that failed again, as a check saw. */
+  provenTries: number
   /** Later PATCHes without the platform's verdict (401, 403, 5xx, a gateway's response), or that never arrived. A throttled or unsent one restarts the count at 1. */
   refusals: number
   /** When the last PATCH was sent, with any result, in epoch ms of the platform's clock; 0 without one. */
@@ -113,6 +113,7 @@ export class FailedRecord implements Ours, Wanted {
   #lastMs: number
   #lastLocalMs: number | null
   tries = 0
+  provenTries = 0
   refusals = 0
   #triedMs: number | null = null
   #changedAt: number | null = null
@@ -181,8 +182,8 @@ export class FailedRecord implements Ours, Wanted {
   }
   /** What is remembered of it. */
   get ours(): Ours {
-    const { changedAt, failedAgainAt, refusals, triedAt, tries } = this
-    return { changedAt, failedAgainAt, refusals, triedAt, tries }
+    const { changedAt, failedAgainAt, provenTries, refusals, triedAt, tries } = this
+    return { changedAt, failedAgainAt, provenTries, refusals, triedAt, tries }
   }
   /** True from an operator's request until the retry is sent. */
   get askedFor(): boolean {

@@ -1,9 +1,10 @@
 // Platforms and receivers that change in the middle of an incident: what arrives, and what is said meanwhile.
 import { expect, test } from 'vitest'
 import type { Transport } from '../../src/platform/http/http.ts'
-import { beginDay, hourMs, minuteMs, type Day } from '../support/daemon.ts'
+import { beginDay, hourMs, minuteMs, type Day, type Reply } from '../support/daemon.ts'
 
 const subscription = 'aaaaaaaa-0000-4000-8000-000000000001'
+const other = 'aaaaaaaa-0000-4000-8000-000000000002'
 
 test('lists of failed records that turn empty, while others still show them, drop none', async () => {
   await using day = await beginDay()
@@ -37,6 +38,30 @@ test('a delivery queue of the platform that is stuck for three hours is not blam
   const daemon = await day.start()
   await daemon.goOn(131)
   expect(JSON.stringify(daemon.ops().status())).not.toMatch(/receiver keeps failing|Fix the receiver/)
+})
+
+test.each<[string, (id: string) => Reply]>([
+  ['refused', () => ({ status: 422, body: { code: 'NOT_NOW' } })],
+  ['accepted, and never made', (id) => ({ body: { data: { webhook: { id } } } })],
+])('retries of one subscription that are %s are said beside those of one that works', async (_, answer) => {
+  await using day = await beginDay()
+  const ids = new Set(day.seed(200, [30, 1], { subscriptions: [subscription] }))
+  const daemon = await day.start({}, ({ method, url }) => {
+    const id = url.pathname.split('/').at(-1) ?? ''
+    return method === 'PATCH' && ids.has(id) ? answer(id) : undefined
+  })
+  for (let turn = 0; turn < 60; turn += 1) {
+    day.seed(5, [0.2, 0.1], { subscriptions: [other] })
+    await daemon.goOn(6)
+  }
+  const { missing, summary } = daemon.ops().status()
+  expect({ missing, summary }).toMatchObject({
+    missing: 200,
+    summary: {
+      level: 'trouble',
+      headline: expect.stringMatching(/^The platform shows no attempt after the last /) as string,
+    },
+  })
 })
 
 /** Shows this time as the last attempt of each record that was retried. */

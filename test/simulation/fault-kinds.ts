@@ -24,12 +24,13 @@ export const faultKinds = [
   'bad-span',
   'health-404',
   'ignored',
+  'barred',
 ] as const
 
 /**
  * `-before`: the platform never heard of the call; `-after`: it did what was asked, but no response arrives.
  * `coded-error`: the platform's own word; `token-throttled`: an OAuth error under 429; `misrouted`: a gateway answers 404 to each PATCH; `gateway-page`: a page of HTML with any status; `health-404`: the
- * receiver's health address is not there; `ignored`: a retry is accepted, and no delivery follows.
+ * receiver's health address is not there; `ignored`: a retry is accepted, and no delivery follows; `barred`: a retry is rejected by the platform's own word.
  */
 export type FaultKind = (typeof faultKinds)[number]
 
@@ -41,6 +42,8 @@ export interface FaultWindow {
   /** Share of the calls that it hits. */
   share: number
   on: 'all' | 'list' | 'retry'
+  /** With `ignored` and `barred`: only records of this one. Default: of all. */
+  subscription?: number
   /** With `gateway-page` and `bad-span`. */
   status?: number
   /** With `bad-span`: only lists of this status fail. */

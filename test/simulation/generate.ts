@@ -46,7 +46,7 @@ function outagesOf(draw: Draw, theme: Theme, troubledMs: number): Outage[] {
 
 /** What hits some of the calls between the daemon and the platform. */
 const strayFaults = faultKinds.filter(
-  (kind) => !['misrouted', 'gateway-page', 'bad-span', 'health-404', 'ignored'].includes(kind),
+  (kind) => !['misrouted', 'gateway-page', 'bad-span', 'health-404', 'ignored', 'barred'].includes(kind),
 )
 const gatewayFaults = ['misrouted', 'bad-span', 'health-404', 'forbidden', 'coded-error', 'throttled'] as const
 const identityFaults = ['no-token', 'token-refused', 'token-throttled', 'slow', 'unauthorized'] as const

@@ -127,10 +127,11 @@ export function createNetwork(options: NetworkOptions): (process: Process, watch
     return platform.isInstantBetween(scenario.startAt + at, from, to)
   }
 
-  function isHit({ kind, of, on, eventAt }: FaultWindow, call: Call): boolean {
-    const { operation } = call
+  function isHit({ kind, of, on, eventAt, subscription }: FaultWindow, call: Call): boolean {
+    const { id, operation } = call
+    if (subscription !== undefined && platform.records.get(id)?.plan.subscription !== subscription) return false
     if (kind === 'health-404') return operation === 'health'
-    if (kind === 'misrouted' || kind === 'ignored') return operation === 'retry'
+    if (kind === 'misrouted' || kind === 'ignored' || kind === 'barred') return operation === 'retry'
     if (kind === 'bad-span') return (of ?? call.asked?.status) === call.asked?.status && asksFor(call, eventAt ?? 0)
     if (operation === 'health' || identityFaults.has(kind) !== (operation === 'token')) return false
     return operation === 'token' || on === 'all' || on === operation
@@ -178,6 +179,7 @@ export function createNetwork(options: NetworkOptions): (process: Process, watch
     unauthorized: () => refusal(401),
     forbidden: () => refusal(403),
     'coded-error': () => withCode(500, 'svc.broken'),
+    barred: () => withCode(422, 'svc.barred'),
     'bad-span': (status) => (status > 400 ? fromGateway(status) : withCode(400, 'svc.bad_span')),
   }
 

@@ -112,7 +112,28 @@ function hiding(draw: Draw, scenario: Scenario): Scenario {
   return { ...stage, calmAt: until, patienceMs: 4 * hourMs, habits: { ...habits, ...hides } }
 }
 
+/** Of two subscriptions, the platform rejects all retries of the first for hours, or accepts and never makes them; the other's go on. */
+function barred(draw: Draw, scenario: Scenario): Scenario {
+  const stage = plain(draw, scenario, draw.pick([3, 15, 40]))
+  const calmAt = draw.within(150, 180) * minuteMs
+  const others = coming(calmAt, draw.pick([0.2, 1]))
+  return {
+    ...stage,
+    calmAt,
+    patienceMs: 4 * hourMs,
+    env: { ...stage.env, RECONCILER_OUTCOME_GIVE_UP_AFTER: '10m', RECONCILER_RETRY_BACKOFF_MAX: '30m' },
+    subscriptions: [0, 1],
+    receivers: [well, { ...well, flaky: 0.5 }],
+    records: [
+      ...stage.records.map((record) => ({ ...record, subscription: 0 })),
+      ...others.map((record) => ({ ...record, subscription: 1 })),
+    ],
+    faults: [{ from: 0, to: calmAt, kind: draw.pick(['barred', 'ignored']), share: 1, on: 'retry', subscription: 0 }],
+  }
+}
+
 export const saidStages = {
+  'retries of one of two subscriptions are barred': barred,
   'an outage that heals, or lasts': outage,
   'a dead receiver with few missing': deadWithFew,
   'an identity host that is down': identityDown,

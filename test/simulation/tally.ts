@@ -54,6 +54,7 @@ export const promises = [
   'levels are steady where nothing changes',
   'a receiver that takes nothing is trouble',
   'a limit that lets no retry through is trouble',
+  'retries that are never made are said',
   'all is well two minutes after the last recovery',
   'the end that is said is the end',
   'the next try is the next call',

@@ -28,6 +28,7 @@ export function aCause(changes: Partial<Cause> = {}): Cause {
     responseStatusCode: 503,
     records: 1,
     refusedAgain: 0,
+    unattempted: 0,
     exhaustedAt: Infinity,
     eventTypes: ofOneType('outgoing-transfer-completed', changes.records ?? 1),
     byDecision: { ...noDecisions, due: 1 },

@@ -166,7 +166,8 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
     const failedAgainAt = outcome === 'failed-again' ? monotonic : -Infinity
     // An attempt too late for the outcome still counts in the backoff.
     const counts = wasNotTaken ? noTry(record) : { refusals: 0 }
-    record.note({ awaiting: undefined, changedAt: monotonic, failedAgainAt, ...counts })
+    const provenTries = outcome === 'failed-again' ? record.tries : record.provenTries
+    record.note({ awaiting: undefined, changedAt: monotonic, failedAgainAt, provenTries, ...counts })
     pending.delete(record)
     const doubts = doubted.get(record.subscriptionId)
     doubts?.delete(record)
@@ -253,7 +254,6 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
         plannedMs,
         missedMs: 0,
         missedByEvent: false,
-        isUnproven: record.tries > 0 && record.failedAgainAt === -Infinity,
       }
       record.note({
         tries: record.tries + 1,

@@ -99,7 +99,7 @@ export interface Backlog {
 export type LookAt = (record: FailedRecord, verdict: Verdict, situation: Situation) => void
 
 /** Why the arrival of a record cannot be estimated: the first reason counts, for a record and for all of them. */
-export const endlessReasons = ['paused', 'circuit', 'throttled', 'refused', 'unproven'] as const
+export const endlessReasons = ['paused', 'circuit', 'throttled', 'refused', 'unattempted', 'unproven'] as const
 type Endless = Record<(typeof endlessReasons)[number], number>
 export function noEndless(): Endless {
   return Object.fromEntries(endlessReasons.map((reason) => [reason, 0])) as Endless

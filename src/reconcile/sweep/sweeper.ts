@@ -389,8 +389,8 @@ export function createSweeper(options: SweeperOptions): Sweeper {
       ...(failure && { failure }),
     }
     if (isKnown) forgetCircuits()
-    const { refused = 0, unproven = 0 } = summary?.endless ?? {}
-    const open = summary && { refused, refusedAgain: refused + unproven, oldestAt: summary.oldestOpenAt }
+    const { refused = 0, unattempted = 0, unproven = 0 } = summary?.endless ?? {}
+    const open = summary && { refused, refusedAgain: refused + unattempted + unproven, oldestAt: summary.oldestOpenAt }
     emit({ type: 'sweep', report: made, ...(open && { open }) })
     return made
   }

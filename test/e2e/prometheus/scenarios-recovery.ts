@@ -103,6 +103,10 @@ export const recovery: Scenarios = {
     series: { ...missing, [notAccepted]: '0x60 9x500' },
     firing: { 90: none, 120: none },
   },
+  'retries of some deliveries are never made, and then of all': {
+    series: { ...missing, [`${own}unattempted_webhooks`]: '9x30 10x90 0x500', [notAccepted]: '0x60 10x60 0x500' },
+    firing: { 44: none, 50: ['RetriesUnattempted'], 90: ['RetriesNotAccepted'], 130: none },
+  },
   'no retry was accepted, and what was missing is resolved or exhausted since': {
     series: {
       [failedDue]: '0x60 5x60 0x500',

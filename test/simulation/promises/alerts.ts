@@ -69,9 +69,16 @@ export function createAlertsWatch(options: AlertsOptions): AlertsWatch {
   function stoppedSince(open: readonly SimulatedRecord[]): number | undefined {
     const now = timeline.now()
     const causes = scenario.faults.flatMap(({ from, kind, on, share, to }) => {
-      const isHard = !['slow', 'odd-date', 'bad-span', 'health-404', 'throttled', 'overloaded', 'ignored'].includes(
-        kind,
-      )
+      const isHard = ![
+        'slow',
+        'odd-date',
+        'bad-span',
+        'health-404',
+        'throttled',
+        'overloaded',
+        'ignored',
+        'barred',
+      ].includes(kind)
       if (share < 1 || from > now || to <= now || !isHard || on === 'list') return []
       return [identityFaults.has(kind) ? from + 1000 * scenario.habits.tokenLifeSeconds : from]
     })

@@ -44,6 +44,10 @@ type Party =
   | 'host clock'
   | 'time zone'
 
+/** Three retries that are not made have ended by then. */
+const barredMs = 2 * hourMs
+const isUnattempted = /^None of the last|^The platform shows no attempt/
+
 const isOfReceiver = /^The receiver (is down|is failing|keeps|does not|fails)|^Subscription|subscriptions are failing/
 
 /** The party that is named as broken, by the words of a headline or a notice. */
@@ -344,6 +348,25 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
     if (level !== 'trouble') say(`says "${headline}" (${level}) while no retry has been let through for 25 min`)
   }
 
+  /** Retries that the platform does not make are said, also while it makes those of others. */
+  function checkBarred({ status }: Sight): void {
+    const now = timeline.now()
+    const barred = scenario.faults.find(
+      ({ from, subscription, to }) =>
+        subscription !== undefined && Math.max(from, startedAt) < now - barredMs && now < to,
+    )
+    if (barred === undefined) return
+    const open = [...platform.records.values()].filter(
+      (record) => record.plan.subscription === barred.subscription && isLongFailed(record) && isOurs(record),
+    )
+    if (open.length === 0) return
+    exercise('retries that are never made are said')
+    const { headline, level, notices } = status.summary
+    const isSaid = [headline, ...notices.map(({ text }) => text)].some((text) => isUnattempted.test(text))
+    if (!isSaid || (open.length >= minDeliveries && level !== 'trouble'))
+      say(`says "${headline}" (${level}) while no retry of ${open.length} records is made`)
+  }
+
   /** An incident passes each level once. None comes back more than a few times in an hour of a world that does not change. */
   function checkLevels({ status }: Sight): void {
     const now = timeline.now()
@@ -430,6 +453,7 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
       checkNothingToDo(sight)
       checkDead(sight)
       checkThrottled(sight)
+      checkBarred(sight)
       checkLevels(sight)
       checkWellAgain(sight)
     },

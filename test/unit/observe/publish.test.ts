@@ -155,9 +155,9 @@ describe('a snapshot', () => {
     const names = new Set(Object.keys(shown).map((series) => series.replace(/\{.*/, '')))
     // Each of these has a test of its own.
     const others = [
-      ...['failed_webhooks_only_counted', 'failed_webhooks_ahead', 'unreadable_records', 'build_info'],
+      ...['failed_webhooks_only_counted', 'failed_webhooks_ahead', 'unreadable_records', 'unattempted_webhooks'],
       ...['unprocessed_webhooks', 'delivered_since_unprocessed_webhooks', 'compared_until_timestamp_seconds'],
-      'comparison_due_timestamp_seconds',
+      ...['comparison_due_timestamp_seconds', 'build_info'],
     ]
     expect(gauges.filter((name) => !names.has(name)).toSorted()).toEqual(others.toSorted())
     expect(shown).toEqual({

@@ -121,8 +121,8 @@ test('refused again and again is what failed twice while its circuit was closed,
   const backlog = backlogOf([due({ id: idOf(1), attempts: 1, subscriptionId: second })])
   const [entry] = backlog.entries()
   if (entry === undefined) throw new Error('no record')
-  const seen = (changes: Partial<Ours>, situation: object = {}): unknown => {
-    entry.note({ triedAt: testNow - 1000, tries: 2, failedAgainAt: testNow - 900, ...changes })
+  const seen = ({ tries = 2, ...changes }: Partial<Ours>, situation: object = {}): unknown => {
+    entry.note({ triedAt: testNow - 1000, tries, provenTries: tries, failedAgainAt: testNow - 900, ...changes })
     const situationOf = (): Situation => ({ now: testNow, monotonic: testNow, ...situation })
     const [cause] = group(backlog, situationOf).list
     const { endless, mended } = finish(backlog.summary(situationOf))

@@ -168,6 +168,15 @@ test.each<[string, Partial<StatusState>, RegExp]>([
     /^The receiver fails all recent retries of at least 20 subscriptions\. /,
   ],
   [
+    'a platform that attempts nothing for one of two subscriptions',
+    {
+      failed: { ...noDecisions, due: 20 },
+      causes: { ...noCauses, list: [aCause({ records: 10 }), aCause({ subscriptionId: 'three', unattempted: 10 })] },
+      endless: { ...refusing(0), unattempted: 10 },
+    },
+    /^The platform shows no attempt after the last three retries of 10 deliveries\. 20 deliveries are missing\. Subscription three: 10\.$/,
+  ],
+  [
     'a receiver that was mended',
     { failed: blocked, mended: { records: 10, since: incidentNow - minuteMs, lastDueAt: incidentNow + minuteMs } },
     /^Deliveries succeed again since 11:59:00 UTC\. .*10 deliveries wait for the backoff of an earlier failure, the last until 12:01:00 UTC\.$/,

@@ -33,6 +33,7 @@ const record: Known = {
   awaiting: undefined,
   askedFor: false,
   failedAgainAt: -Infinity,
+  provenTries: 0,
   responseStatusCode: null,
 }
 
@@ -218,17 +219,20 @@ describe('when a record becomes due', () => {
 })
 
 describe('why a record has not arrived', () => {
-  const again = { tries: 2, triedAt: now - minute, failedAgainAt: 0 }
+  const again = { tries: 2, provenTries: 2, triedAt: now - minute, failedAgainAt: 0 }
   test.each<[string, Partial<Known>, takenAt: number, why: string | undefined]>([
-    ['one failure says nothing', { ...again, tries: 1 }, -Infinity, undefined],
+    ['one failure says nothing', { ...again, tries: 1, provenTries: 1 }, -Infinity, undefined],
     ['two are of the record', again, -Infinity, 'refused'],
     ['unless others that failed alike were taken since', again, again.triedAt, undefined],
     ['or within ten minutes', { ...again, triedAt: now }, now - 10 * minute, undefined],
     ['and not before', { ...again, triedAt: now }, now - 10 * minute - 1, 'refused'],
-    ['the platform rejected the last retry', { ...again, failedAgainAt: -Infinity }, now, 'unproven'],
-    ['the response to the last one is lost', { ...again, awaiting: { lostAt: 0 } }, now, 'unproven'],
+    ['the platform rejected the last retry', { ...again, tries: 3 }, now, 'unproven'],
+    ['and the two before', { ...again, tries: 5 }, now, 'unattempted'],
+    ['and before, two did not get through', { ...again, tries: 3, refusals: 2 }, now, 'unattempted'],
+    ['the response to the last one is lost', { ...again, provenTries: 1, awaiting: { lostAt: 0 } }, now, 'unproven'],
     ['it failed twice before', { ...again, tries: 3, awaiting: { lostAt: 0 } }, -Infinity, 'refused'],
     ['two retries did not get through', { refusals: 2 }, now, 'unproven'],
+    ['three did not', { refusals: 3 }, now, 'unattempted'],
     ['one did not', { refusals: 1 }, now, undefined],
   ])('%s', (_, fields, takenAt, why) => {
     const situation = { now, monotonic: 0, takenAtOf: () => takenAt }
@@ -236,7 +240,7 @@ describe('why a record has not arrived', () => {
   })
 
   test('a receiver that takes all since it failed', () => {
-    const known = { ...record, tries: 3, failedAgainAt: now - 1000, triedAt: now - hour }
+    const known = { ...record, tries: 3, provenTries: 3, failedAgainAt: now - 1000, triedAt: now - hour }
     const seen = (takenAt: number, overSince: number): unknown =>
       refusalOf(known, { now, monotonic: now, overSince, takenAtOf: () => takenAt })
     expect(seen(known.triedAt, known.triedAt)).toEqual({ why: 'mended', overSince: known.triedAt })
