@@ -83,7 +83,7 @@ export const readingsSchema = z.strictObject({
       mode: z.enum(['sync', 'async']),
       delayMs: milliseconds.default(0),
       /** Status while an async retry waits. While it is `failed` another retry is accepted too. */
-      meanwhile: z.enum(['processing', 'failed']).default('processing'),
+      meanwhile: z.enum(['processing', 'failed', 'successful']).default('processing'),
     })
     .prefault({ mode: 'sync' }),
   /** HTTP status of an accepted retry. */

@@ -93,7 +93,7 @@ export function createDeliveryEngine(options: DeliveryOptions): DeliveryEngine {
       const { mode, delayMs, meanwhile } = readings().delivery
       begin(record)
       // An attempt that is counted at its start is shown as failed until it has ended.
-      if (mode === 'async' && meanwhile === 'failed') record.status = 'failed'
+      if (mode === 'async') record.status = meanwhile
       if (mode === 'async') detach(retryLater(record, delayMs))
       else if (delayMs > 0) await retryLater(record, delayMs)
       else attempt(record)

@@ -64,6 +64,17 @@ test.each<[string, (id: string) => Reply]>([
   })
 })
 
+test('a dead receiver whose deliveries are shown as successful for a minute is named all the same', async () => {
+  await using day = await beginDay({ delivery: { mode: 'async', delayMs: minuteMs, meanwhile: 'successful' } })
+  day.sandbox.receiver.down()
+  day.seed(200, [30, 1], { subscriptions: [subscription] })
+  const daemon = await day.start()
+  await daemon.goOn(150)
+  const { circuits, missing, summary } = daemon.ops().status()
+  expect({ missing, notClosed: circuits.notClosed }).toEqual({ missing: 200, notClosed: 1 })
+  expect(summary).toMatchObject({ level: 'trouble', headline: expect.stringMatching(/does not respond/) as string })
+})
+
 /** Shows this time as the last attempt of each record that was retried. */
 const datingRetries =
   (day: Day, lastAttemptDateTime: string) =>

@@ -79,6 +79,7 @@ test('when the receiver is down, resets or answers badly, the record says how', 
 test.each([
   ['processing', 409, 1],
   ['failed', 202, 2],
+  ['successful', 409, 1],
 ] as const)(
   'async: the record is %s until its delivery comes after its delay, another retry is answered %d, and idle waits',
   async (meanwhile, another, deliveries) => {

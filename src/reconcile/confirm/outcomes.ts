@@ -10,7 +10,7 @@ import type { WebhookRecord } from '../../platform/record.ts'
 import { nextAttempt, readingNotAhead, wantedByNone, type FailedRecord, type PendingOutcome } from '../failed-record.ts'
 import type { FailedBefore } from '../decide.ts'
 import type { OutcomePolicy } from '../policy.ts'
-import type { Backlog } from '../retry/backlog.ts'
+import type { Backlog, Relapse } from '../retry/backlog.ts'
 import type { Planner } from '../retry/retry-plan.ts'
 import type { Subscriptions } from '../retry/subscriptions.ts'
 import {
@@ -68,6 +68,10 @@ interface Seen {
   shown: WebhookRecord | undefined
 }
 
+/** What is reported of an outcome, and when: its retry sent and the outcome seen, monotonic ms; seen, platform epoch ms. */
+type Reported = Pick<OutcomeEvent, 'attempt' | 'outcome' | 'timeOffsetMs'> &
+  Record<'monotonic' | 'seenAt' | 'sent' | 'sentAt', number>
+
 export type SeenAt = Readonly<Record<'seenAt' | 'sentAt', number>>
 
 export interface OutcomesOptions {
@@ -107,6 +111,8 @@ export interface Outcomes {
   see(record: FailedRecord, shown: WebhookRecord | undefined, check: OutcomeCheck): void
   /** A record that had failed again is successful, as a list or a rejected PATCH shows: its delivery may have ended later. */
   turned(record: FailedRecord): void
+  /** A record that had recovered has failed by a later attempt, as seen at `seenAt`, in platform epoch ms. */
+  relapsed(relapse: Relapse, seenAt: number): void
   /** Records with a PATCH that was answered or lost, and a pending outcome. */
   pending(): ReadonlySet<FailedRecord>
   /** When the oldest failure of a subscription that is still in doubt was first seen, monotonic ms; Infinity for none. */
@@ -178,29 +184,38 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
     if (outcome === 'unknown' && awaiting.failedSince !== undefined)
       record.attempts = Math.max(record.attempts, attemptsBefore + 1)
     if (outcome === 'recovered') {
-      backlog.release(record, record)
+      const { attempts, lastAt } = record
+      backlog.release(record, { attempts, lastAt, sent: awaiting.sent })
       firstCheck.note(awaiting)
     }
+    const { failedSince = monotonic, sent, sentAt } = awaiting
+    const firstSeenAt = outcome === 'failed-again' ? failedSince : monotonic
+    report(record, { outcome, attempt, sent, sentAt, seenAt, monotonic, timeOffsetMs }, firstSeenAt, before)
+  }
+
+  /** Reports an outcome to the circuit, and then to all others. */
+  function report(
+    record: FailedRecord,
+    { monotonic, seenAt, sent, sentAt, ...result }: Reported,
+    firstSeenAt: number,
+    before: FailedBefore,
+  ): void {
+    const { eventId, id: webhookId, jitterSeed, responseStatusCode, subscriptionId } = record
     // The time is now, not askedAt: retries sent in between count as sent before the circuit opened.
-    const { jitterSeed, responseStatusCode, subscriptionId } = record
-    const retry = { jitterSeed, subscriptionId, sent: awaiting.sent, responseStatusCode }
-    subscriptions.settle(retry, verdictOf(outcome, responseStatusCode), clock.monotonic())
+    subscriptions.settle(
+      { jitterSeed, subscriptionId, sent, responseStatusCode },
+      verdictOf(result.outcome, responseStatusCode),
+      clock.monotonic(),
+    )
     const event: OutcomeEvent = {
-      type: 'outcome',
-      webhookId: record.id,
-      eventId: record.eventId,
-      subscriptionId: record.subscriptionId,
-      eventType,
-      attempt,
-      outcome,
+      ...{ type: 'outcome', webhookId, eventId, subscriptionId, eventType: before.eventType },
+      ...result,
       isRepeated: before.failures > 0,
       sinceEventMs: seenAt - record.eventAt,
-      sinceRetryMs: monotonic - awaiting.sentAt,
-      responseStatusCode: outcome === 'unknown' ? null : responseStatusCode,
-      timeOffsetMs,
+      sinceRetryMs: monotonic - sentAt,
+      responseStatusCode: result.outcome === 'unknown' ? null : responseStatusCode,
     }
-    const { failedSince = monotonic, sentAt } = awaiting
-    options.emit(event, { sentAt, seenAt: outcome === 'failed-again' ? failedSince : monotonic }, before)
+    options.emit(event, { sentAt, seenAt: firstSeenAt }, before)
   }
 
   function rulesOf(triedAt: number, awaiting: PendingOutcome, check: OutcomeCheck): EvidenceRules {
@@ -279,7 +294,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
       if (response.found === 'successful') {
         turned(record)
         // Its attempts all precede the PATCH; their number is unknown.
-        backlog.release(record, { attempts: Infinity, lastAt: triedAt })
+        backlog.release(record, { attempts: Infinity, lastAt: triedAt, sent: awaiting.sent })
       }
       report?.()
       if (!isOpen) return
@@ -298,6 +313,15 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
       if (learn(record, shown, check)) planner.changed([record])
     },
     turned,
+    relapsed({ record, sent }, seenAt) {
+      const { eventType, responseStatusCode, triedAt, tries } = record
+      const monotonic = clock.monotonic()
+      record.note({ failedAgainAt: monotonic, provenTries: tries })
+      const sentAt = monotonic - (seenAt - triedAt)
+      const result = { outcome: 'failed-again', attempt: record.attempts, timeOffsetMs: undefined } as const
+      const before = { eventType, responseStatusCode, failures: tries - 1 }
+      report(record, { ...result, sent, sentAt, seenAt, monotonic }, monotonic, before)
+    },
     pending: () => pending,
     doubtedSince: (subscriptionId) => doubted.get(subscriptionId)?.values().next().value ?? Infinity,
     soonestCheckAt() {

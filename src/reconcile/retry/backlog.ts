@@ -39,6 +39,7 @@ export interface Learned {
   awaiting: { record: FailedRecord; shown: WebhookRecord }[]
   /** Records that had failed again, but are no longer failed. */
   turned: FailedRecord[]
+  relapsed: Relapse[]
   /** Number of records that left the list of failed ones, though the daemon did not retry them. */
   leftWithoutRetry: number
   /** Listed records that are excluded, and so not held. */
@@ -57,8 +58,14 @@ export interface BacklogOptions {
   clock: Pick<Clock, 'monotonic'>
 }
 
-/** The last attempt of a record seen as successful; its number is Infinity if unknown. */
-type Success = Pick<FailedRecord, 'attempts' | 'lastAt'>
+/** The last attempt of a record seen as successful, whose number is Infinity if unknown; and the number of its retry in its subscription. */
+type Success = Pick<FailedRecord, 'attempts' | 'lastAt'> & { sent: number }
+
+/** A record that was successful, and has failed by a later attempt; with the number of its retry in its subscription. */
+export interface Relapse {
+  record: FailedRecord
+  sent: number
+}
 
 export interface Backlog {
   /**
@@ -205,8 +212,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
     excluded.delete(entry)
     entry.note(wantedByNone)
     if (entry.triedAt === 0) return
-    const last = done && { attempts: done.attempts, lastAt: done.lastAt }
-    dropped.set(entry.key, { ours: entry.ours, done: last })
+    dropped.set(entry.key, { ours: entry.ours, done })
     if (dropped.size < maxDropped + forgottenAtOnce) return
     for (const key of dropped.keys().take(forgottenAtOnce)) dropped.delete(key)
   }
@@ -236,8 +242,10 @@ export function createBacklog(options: BacklogOptions): Backlog {
     const entry = new FailedRecord(record, { zone, now, textOf })
     const { key } = entry
     if (isDone(entry, askedAt)) return
-    const ours = dropped.get(key)?.ours
+    const { done, ours } = dropped.get(key) ?? {}
     if (ours !== undefined) entry.note(ours)
+    if (done !== undefined && (entry.attempts > done.attempts || entry.lastAt > done.lastAt))
+      learned.relapsed.push({ record: entry, sent: done.sent })
     const exclusion = exclusionOf(entry, policy)
     if (exclusion !== undefined && holdsExcluded) excluded.add(entry)
     else if (exclusion !== undefined) {
@@ -314,6 +322,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
       changed: [],
       awaiting: [],
       turned: [],
+      relapsed: [],
       leftWithoutRetry: 0,
       excluded: {},
       returned: 0,

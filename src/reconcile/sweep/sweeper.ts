@@ -29,7 +29,7 @@ import { createUnlistable, type UnlistedPart } from './unlistable.ts'
 export interface SweeperOptions {
   client: PlatformClient
   backlog: Backlog
-  outcomes: Pick<Outcomes, 'see' | 'turned'>
+  outcomes: Pick<Outcomes, 'relapsed' | 'see' | 'turned'>
   planner: Pick<Planner, 'changed'>
   dispatcher: Pick<Dispatcher, 'fence'>
   situations: () => SituationOf
@@ -193,6 +193,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
       planner.changed(learned.changed.slice(from, from + plannedPerStep))
     }
     for (const record of learned.turned) outcomes.turned(record)
+    for (const relapse of learned.relapsed) outcomes.relapsed(relapse, now)
     tally.listed += listed.records.length
     if (listed.records.length > 0) noteFilters(true)
     tally.leftWithoutRetry += learned.leftWithoutRetry

@@ -104,8 +104,8 @@ export const recovery: Scenarios = {
     firing: { 90: none, 120: none },
   },
   'retries of some deliveries are never made, and then of all': {
-    series: { ...missing, [`${own}unattempted_webhooks`]: '9x30 10x90 0x500', [notAccepted]: '0x60 10x60 0x500' },
-    firing: { 44: none, 50: ['RetriesUnattempted'], 90: ['RetriesNotAccepted'], 130: none },
+    series: { ...missing, [`${own}unattempted_webhooks`]: '9x10 10x110 0x500', [notAccepted]: '0x60 10x60 0x500' },
+    firing: { 38: none, 44: ['RetriesUnattempted'], 90: ['RetriesNotAccepted'], 130: none },
   },
   'no retry was accepted, and what was missing is resolved or exhausted since': {
     series: {

@@ -190,6 +190,7 @@ export function createAlertsWatch(options: AlertsOptions): AlertsWatch {
         return true
       case 'RetriesFailing':
       case 'RetriesNotAccepted':
+      case 'RetriesUnattempted':
       case 'ExhaustedRising':
         return hasRefused
       case 'ReceiverFailing':
