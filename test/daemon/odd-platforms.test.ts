@@ -75,6 +75,18 @@ test('a dead receiver whose deliveries are shown as successful for a minute is n
   expect(summary).toMatchObject({ level: 'trouble', headline: expect.stringMatching(/does not respond/) as string })
 })
 
+test('a list of all times that is never answered does not stop recovery', async () => {
+  await using day = await beginDay()
+  day.seed(300, [30, 1])
+  day.sandbox.faults.set({
+    ...{ operation: 'list', fault: { kind: 'hang' } },
+    when: ({ query }) => !query.has('data.webhook.eventDateTimeFrom'),
+  })
+  const daemon = await day.start()
+  await daemon.goOn(120)
+  expect(day.sandbox.counts()).toMatchObject({ successful: 300, failed: 0 })
+})
+
 /** Shows this time as the last attempt of each record that was retried. */
 const datingRetries =
   (day: Day, lastAttemptDateTime: string) =>

@@ -139,6 +139,10 @@ export function createNetwork(options: NetworkOptions): (process: Process, watch
 
   function faultOf(call: Call): FaultWindow | undefined {
     const at = timeline.now()
+    const { asked } = call
+    const isOfYears = asked !== undefined && (asked.from ?? asked.eventId) === undefined
+    if (habits.hasYears === true && isOfYears)
+      return { from: 0, to: Infinity, kind: 'timeout-before', share: 1, on: 'list' }
     return scenario.faults.find(
       (window) => window.from <= at && at < window.to && isHit(window, call) && sequence.chance(window.share),
     )

@@ -46,6 +46,7 @@ export const oddReadings = {
   'zeros are omitted': withHabits(() => ({ emptyList: '"data":{}', omitsZeros: true })),
   'numbers as texts': withHabits(() => ({ numbersAsTexts: true })),
   'odd lifetimes of tokens': withHabits((draw) => ({ expiresIn: draw.pick(['300', '', 0]), tokenLifeSeconds: 300 })),
+  'lists of years take too long': withHabits(() => ({ hasYears: true })),
   'seconds that fail': badSeconds,
   'an operator acts': operatorActs,
 }

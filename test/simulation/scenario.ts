@@ -87,6 +87,8 @@ export interface Habits {
   limits: readonly (Limit & { subscription?: number })[]
   /** Lists from before so long ago are refused, ms; undefined: none. */
   listsFor?: number
+  /** Lists without a first time and an event are not answered in time: its table holds years. */
+  hasYears?: true
   /** Longer lists are refused, ms; undefined: none. */
   listsAtOnce?: number
   /** Only the first rows of a list are shown, and behind them an error, no rows, or the last page again; undefined: all are. */

@@ -198,6 +198,9 @@ export function createFakePlatform(options: FakePlatformOptions = {}): FakePlatf
       await travel(signal)
       return answer
     },
+    async ping(signal, purpose) {
+      await platform.list({ status: 'failed', page: 0, size: 1 }, signal, purpose)
+    },
     async retry(id, signal) {
       retries.push({ id, at: now() })
       await travel(signal)

@@ -32,7 +32,7 @@ export interface ComparedRecord {
 }
 
 export interface CompareOptions extends Pick<SweepOptions, 'concurrency' | 'monotonic' | 'sliceRecords'> {
-  client: Pick<PlatformClient, 'list' | 'now'>
+  client: Pick<PlatformClient, 'list' | 'now' | 'ping'>
   purpose?: ListPurpose
   kind: KeyKind
   ledger: Ledger
@@ -100,6 +100,7 @@ export async function compareRecords(
   const listing = {
     ...options,
     client: {
+      ...client,
       list: (...[query, stop]: Parameters<typeof client.list>) => client.list({ ...query, ...noting }, stop, purpose),
     },
     // They do not leave the list when retried: no retry has to wait.

@@ -17,7 +17,7 @@ import type { Outcomes } from './outcomes.ts'
 import { afterPage, ownSearches, planSearches, type Search } from './searches.ts'
 
 export interface ConfirmOptions {
-  client: Pick<PlatformClient, 'list' | 'now'>
+  client: Pick<PlatformClient, 'list' | 'now' | 'ping'>
   backlog: Pick<Backlog, 'get'>
   outcomes: Pick<Outcomes, 'soonestCheckAt' | 'pending' | 'see' | 'usualDelayMs'>
   clock: Clock
@@ -99,7 +99,7 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
 
   /** Rejects if the platform does not respond at all. */
   async function ask(round: Round): Promise<void> {
-    await client.list({ status: 'failed', page: 0, size: 1 }, round.signal, 'confirm')
+    await client.ping(round.signal, 'confirm')
     round.failures = 0
   }
 

@@ -28,7 +28,7 @@ export interface FailedCall extends CallResponse {
 export interface PlatformBreakerOptions {
   clock: Clock
   random: Random
-  client: Pick<PlatformClient, 'list'>
+  client: Pick<PlatformClient, 'ping'>
   /** Called when retries or checks may be possible again. */
   wake: () => void
   emit: (event: TroubleEvent) => void
@@ -125,7 +125,7 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
   /** Returns the failure of a list call; undefined if it succeeded. */
   async function ask(signal: AbortSignal): Promise<unknown> {
     try {
-      await options.client.list({ status: 'failed', page: 0, size: 1 }, signal)
+      await options.client.ping(signal)
       respondedAt = clock.monotonic()
       return undefined
     } catch (error) {

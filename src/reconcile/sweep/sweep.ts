@@ -25,7 +25,7 @@ export interface SkippedSlice {
 }
 
 export interface SweepOptions {
-  client: Pick<PlatformClient, 'list'>
+  client: Pick<PlatformClient, 'list' | 'ping'>
   /** Status of the records to list. Default: failed. */
   status?: Listed
   monotonic: () => number
@@ -92,9 +92,13 @@ interface Context {
 
 /** If responses are too large, a list without rows shows whether the platform works. Rejects if it does not respond at all. */
 async function responds({ options, signal }: Context, failed: Span, { reason }: PlatformFailure): Promise<boolean> {
-  const empty = reason === 'too-large' && { from: failed.to + farAheadSeconds, to: failed.to + farAheadSeconds + 1 }
+  if (reason !== 'too-large') {
+    await options.client.ping(signal)
+    return true
+  }
+  const empty = { from: failed.to + farAheadSeconds, to: failed.to + farAheadSeconds + 1 }
   const page = await options.client.list({ status: 'failed', ...empty, page: 0, size: 1 }, signal)
-  return empty === false || page.unreadable.length === 0
+  return page.unreadable.length === 0
 }
 
 /**

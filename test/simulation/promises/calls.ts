@@ -68,7 +68,8 @@ export function createCallsWatcher(options: WatcherOptions): Watcher {
   function longestSweep(asked: number, slices: number): number {
     const pageMs = latency[1] + 1000 / (leastShare * perSecond)
     const retryMs = latency[1] + (delivery === 'sync' ? Math.max(deliveryTime[1], deliveryTimeout) : 0)
-    return (limits.length === 0 ? 10_000 : limitedMs) + tokenTime[1] + asked * pageMs + slices * retryMs
+    const unansweredMs = habits.hasYears === true ? 60_000 : 0
+    return (limits.length === 0 ? 10_000 : limitedMs) + unansweredMs + tokenTime[1] + asked * pageMs + slices * retryMs
   }
 
   function checkSweep({ kind, listed, result, seconds, slices, unreadable }: SweepReport): void {

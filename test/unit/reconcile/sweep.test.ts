@@ -98,7 +98,7 @@ test.each([
   ['others are refused', 'none', refused],
 ] as const)('pages end early: %s, totals: %s: shorter spans show all', async (_, totals, limited) => {
   const platform = createFakePlatform({ records: failed(600), maxPageSize: 10, totals })
-  const { ids, incomplete, skipped } = await run({ list: limited(platform.list) }, { sliceRecords: 4000 })
+  const { ids, incomplete, skipped } = await run({ ...platform, list: limited(platform.list) }, { sliceRecords: 4000 })
   expect([new Set(ids).size, incomplete, skipped]).toEqual([600, 0, []])
   expect(platform.lists.length).toBeLessThan(500)
 })
@@ -111,7 +111,7 @@ test.each(['none', 'double'] as const)(
       const page = await platform.list(query, signal)
       return { ...page, size: page.rows === 0 ? undefined : page.rows }
     }
-    const { ids } = await run({ list }, { sliceRecords: 4000 })
+    const { ids } = await run({ ...platform, list }, { sliceRecords: 4000 })
     expect(ids).toHaveLength(300)
     expect(platform.lists.length).toBeLessThan(20)
   },
