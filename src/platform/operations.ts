@@ -88,8 +88,9 @@ function readListPage(
   const page = property(property(body, 'metadata'), 'page')
   const listed = rowsOf(body) ?? undefined
   // Some serializers omit an empty array (proto3, Jackson's NON_EMPTY), or write null: also behind the last row. Those that omit 0
-  // omit that total, too.
-  const omitted = listed === undefined && isObject(page) ? 0 : undefined
+  // omit that total, too; so does an error in the envelope of a list.
+  const isError = property(body, 'code') !== undefined
+  const omitted = listed === undefined && isObject(page) && !isError ? 0 : undefined
   const total = wholeNumber(property(page, 'totalElements')) ?? omitted
   const rows = listed ?? (total !== undefined && total <= first ? [] : undefined)
   if (!Array.isArray(rows)) return undefined

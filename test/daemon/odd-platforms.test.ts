@@ -1,18 +1,26 @@
 // Platforms and receivers that change in the middle of an incident: what arrives, and what is said meanwhile.
 import { expect, test } from 'vitest'
 import type { Transport } from '../../src/platform/http/http.ts'
-import { beginDay, hourMs, minuteMs, type Day, type Reply } from '../support/daemon.ts'
+import { beginDay, emptyPage, hourMs, minuteMs, type Day, type Reply } from '../support/daemon.ts'
 
 const subscription = 'aaaaaaaa-0000-4000-8000-000000000001'
 const other = 'aaaaaaaa-0000-4000-8000-000000000002'
 
-test('lists of failed records that turn empty, while others still show them, drop none', async () => {
+const inEnvelope = { data: {}, metadata: { page: {} }, code: 'svc.unavailable', message: 'Down' }
+
+test.each<[string, unknown]>([
+  ['of failed records alone turn empty', undefined],
+  ['turn empty', emptyPage],
+  ['turn into errors that look like empty ones', inEnvelope],
+])('lists that %s drop nothing', async (_, body) => {
   await using day = await beginDay()
   day.sandbox.receiver.down()
   day.seed(200, [30, 1], { subscriptions: [subscription] })
-  const daemon = await day.start()
+  let isChanged = false
+  const daemon = await day.start({}, ({ method }) => (isChanged && method === 'GET' && body ? { body } : undefined))
   await daemon.goOn(30)
-  day.sandbox.read({ statusHides: true })
+  isChanged = true
+  day.sandbox.read({ statusHides: body === undefined })
   await daemon.goOn(40)
   expect(daemon.ops().status()).toMatchObject({ missing: 200, summary: { level: 'trouble' } })
   const { job } = await daemon.job('POST', '', { dryRun: true, selection: { since: '7d' } })
@@ -85,6 +93,24 @@ test('a list of all times that is never answered does not stop recovery', async 
   const daemon = await day.start()
   await daemon.goOn(120)
   expect(day.sandbox.counts()).toMatchObject({ successful: 300, failed: 0 })
+})
+
+test('a limit of three calls a second that is said by HTTP 403 is learned', async () => {
+  await using day = await beginDay()
+  day.seed(600, [30, 1])
+  let [level, at] = [5, day.clock.monotonic()]
+  const body = { code: 'svc.rate_limit_exceeded', message: 'Too many requests', messageParameters: [] }
+  const daemon = await day.start({ RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '20' }, ({ method }) => {
+    const now = day.clock.monotonic()
+    level = Math.min(5, level + ((now - at) / 1000) * 3)
+    at = now
+    if (method === 'POST') return undefined
+    if (level < 1) return { status: 403, body }
+    level -= 1
+    return undefined
+  })
+  await daemon.goOn(60)
+  expect(day.sandbox.counts()).toMatchObject({ successful: 600, failed: 0 })
 })
 
 /** Shows this time as the last attempt of each record that was retried. */

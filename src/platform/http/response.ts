@@ -105,6 +105,14 @@ function saysTokenIsVoid({ headers, status }: HttpResponse, body: unknown): bool
   return status >= 400 && (isSaid || property(body, 'error') === 'invalid_token')
 }
 
+/** How codes name a rate that is too high. */
+const limitWords = /rate.?limit|throttl|too.?many.?(requests|calls)|quota.?exceeded/i
+
+/** Some platforms refuse a call for its rate by a code under another status than 429, some gateways by a 403 with Retry-After. */
+function saysRateIsLimited({ headers, status }: HttpResponse, code: string | undefined): boolean {
+  return code === undefined ? status === 403 && headers['retry-after'] !== undefined : limitWords.test(code)
+}
+
 /** Statuses of servers that did not forward the call. Under other 5xx, the platform may have worked on it. */
 const unserved: ReadonlySet<number> = new Set([501, 505, 511])
 
@@ -130,7 +138,8 @@ export function classify(response: HttpResponse): ClassifiedResponse {
   const body = parseJson(response.body)
   const code = errorCode(body)
   const ofStatus = saysTokenIsVoid(response, body) ? 'unauthorized' : reasonOfStatus(response.status)
-  const reason = code === invalidStatusCode ? 'conflict' : ofStatus
+  const ofCode = code === invalidStatusCode ? 'conflict' : ofStatus
+  const reason = saysRateIsLimited(response, code) ? 'throttled' : ofCode
   if (code !== undefined)
     return { reason: reason === 'ok' ? 'other' : reason, body, code, problem: problemOf(code, body) }
   if (reason !== 'ok') return { reason, body, code }

@@ -163,14 +163,15 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   }
 
   /**
-   * True if a list without a status shows a record as it was, which a list of failed ones lacks: such a list shows that none has
-   * left. With another attempt, it may have been processing meanwhile.
+   * True if a list without a status shows a record as it was, which a list of failed ones lacks, or if the platform shows no
+   * record at all: such lists do not show that any has left. With another attempt, it may have been processing meanwhile.
    */
   async function isHidden(record: FailedRecord, signal: AbortSignal): Promise<boolean> {
     const { attempts, eventId, id, lastAttemptLocal, localSecond } = record
     const second = asked({ from: localSecond, to: localSecond + 1 })
     const query = { ...(eventId !== '' && { eventId }), ...second, page: 0, size: maxPageSize }
     const page = await unlessTrouble(client.list(query, signal))
+    if (page?.rows === 0) return (await unlessTrouble(client.list({ page: 0, size: 1 }, signal)))?.rows === 0
     const row = page?.records.find((one) => one.id.toLowerCase() === id.toLowerCase())
     return row?.status === 'failed' && row.attempts === attempts && row.lastAttemptLocal === lastAttemptLocal
   }

@@ -65,6 +65,19 @@ describe('status and body', () => {
     expect(read(200, { error: 'invalid_token', data: {} }).reason).toBe('ok')
   })
 
+  test.each<[number, string | undefined, string, string]>([
+    [200, 'svc.rate_limit_exceeded', '', 'throttled'],
+    [400, 'RateLimited', '', 'throttled'],
+    [403, 'svc.tooManyRequests', '', 'throttled'],
+    [500, 'svc.throttled', '', 'throttled'],
+    [403, undefined, '30', 'throttled'],
+    [403, 'svc.forbidden', '30', 'forbidden'],
+    [400, undefined, '30', 'bad-request'],
+  ])('HTTP %i with the code %s and Retry-After %j is %s', (status, code, wait, reason) => {
+    const headers = wait === '' ? {} : { 'retry-after': wait }
+    expect(classify(response(status, JSON.stringify({ code }), headers)).reason).toBe(reason)
+  })
+
   test('an error has a code and no data: a code beside data is one only if the specification has it', () => {
     const body = { code: 'success', data: { webhooks: [] } }
     expect(read(200, body)).toEqual({ reason: 'ok', body, code: undefined })
