@@ -173,7 +173,10 @@ function gateReasonsOf(status: StatusFacts): NoticeReason[] {
     ...tokenReasonsOf(status),
     ...shut.map((gate) => gateReason(asNow(gate, status), status)),
     ...pausedReason(status),
-    ...(isIdle || circuit === undefined ? [] : [circuit]),
+    // Its failures are older than the platform's rejections: whether its receiver is up is unknown.
+    ...(isIdle || circuit === undefined
+      ? []
+      : [{ ...circuit, ...(isNoneAccepted(status) && { isAside: true as const }) }]),
   ]
 }
 

@@ -47,8 +47,8 @@ function middle([min, max]: Interval): number {
 /** Knows nothing at first; accepts the first response. One per origin. */
 export function createServerClock(clock: Clock): ServerClock {
   const hostOffset = (): number => clock.now() - clock.monotonic()
-  // Read once: setting the host's clock must not make records due.
-  const assumed = hostOffset()
+  // A small correction of the host's clock must not make records due. After a suspend, or once a wrong clock was set, it is all there is.
+  let assumed = hostOffset()
   let known: { interval: Interval; at: number } | undefined
   /** Far from the known time, and not accepted yet. */
   let pendingJump: { interval: Interval; responses: number } | undefined
@@ -60,7 +60,12 @@ export function createServerClock(clock: Clock): ServerClock {
     return date === undefined ? undefined : [date - receivedAt, date + 1000 - sentAt]
   }
 
-  const offset = (): number => (known === undefined ? assumed : middle(known.interval))
+  function assumedOffset(): number {
+    if (Math.abs(hostOffset() - assumed) > jumpMs) assumed = hostOffset()
+    return assumed
+  }
+
+  const offset = (): number => (known === undefined ? assumedOffset() : middle(known.interval))
 
   /** An old estimate is less exact, because clocks drift apart. */
   function drifted({ interval: [min, max], at }: NonNullable<typeof known>, now: number): Interval {
@@ -91,7 +96,7 @@ export function createServerClock(clock: Clock): ServerClock {
     now: () => clock.monotonic() + offset(),
     earliestNow() {
       const now = clock.monotonic()
-      return now + (known === undefined ? assumed - unknownMarginMs : drifted(known, now)[0])
+      return now + (known === undefined ? assumedOffset() - unknownMarginMs : drifted(known, now)[0])
     },
     isKnown: () => known !== undefined,
     aheadOfHostMs: () => offset() - hostOffset(),
@@ -101,7 +106,7 @@ export function createServerClock(clock: Clock): ServerClock {
       const { receivedAt } = response
       const interval = known === undefined ? seen : combine(drifted(known, receivedAt), seen)
       if (interval === undefined) return { movedMs: 0 }
-      const before = known?.interval ?? [assumed, assumed]
+      const before = known?.interval ?? [assumedOffset(), assumedOffset()]
       known = { interval, at: receivedAt }
       pendingJump = undefined
       return { movedMs: gap(before, interval) === 0 ? 0 : Math.abs(middle(interval) - middle(before)) }

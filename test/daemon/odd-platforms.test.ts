@@ -1,7 +1,7 @@
 // Platforms and receivers that change in the middle of an incident: what arrives, and what is said meanwhile.
 import { expect, test } from 'vitest'
 import type { Transport } from '../../src/platform/http/http.ts'
-import { beginDay, emptyPage, hourMs, minuteMs, type Day, type Reply } from '../support/daemon.ts'
+import { beginDay, emptyPage, hourMs, minuteMs, type DaemonOptions, type Day, type Reply } from '../support/daemon.ts'
 
 const subscription = 'aaaaaaaa-0000-4000-8000-000000000001'
 const other = 'aaaaaaaa-0000-4000-8000-000000000002'
@@ -112,6 +112,52 @@ test('a limit of three calls a second that is said by HTTP 403 is learned', asyn
   await daemon.goOn(60)
   expect(day.sandbox.counts()).toMatchObject({ successful: 600, failed: 0 })
 })
+
+test.each([
+  ['no server sends', (): boolean => true],
+  ['the API alone sends', (method: string): boolean => method === 'POST'],
+])('where %s a Date, a host that was suspended for six hours has its new failures retried', async (_, isOf) => {
+  const between: DaemonOptions['between'] = (transport) => async (request) => {
+    const response = await transport(request)
+    const headers = Object.entries(response.headers).filter(([name]) => name !== 'date' || !isOf(request.method))
+    return { ...response, headers: Object.fromEntries(headers) }
+  }
+  await using day = await beginDay()
+  const daemon = await day.start({}, undefined, { between })
+  await daemon.goOn(10)
+  day.clock.jump(6 * hourMs)
+  day.sandbox.revokeTokens()
+  day.seed(100, [3, 1])
+  await daemon.goOn(60)
+  expect(day.sandbox.counts()).toMatchObject({ successful: 100, failed: 0 })
+})
+
+test('a token that the API accepts two minutes after its issue is used', async () => {
+  await using day = await beginDay({ tokenKnownAfterSeconds: 120 })
+  day.seed(100, [30, 1])
+  const daemon = await day.start()
+  await daemon.goOn(60)
+  expect(day.sandbox.counts()).toMatchObject({ successful: 100, failed: 0 })
+})
+
+test.each([404, 409, 422, 500])(
+  'HTTP %i to each retry, once a receiver is up again, is not blamed on it',
+  async (status) => {
+    await using day = await beginDay()
+    day.sandbox.receiver.down()
+    day.seed(40, [30, 1])
+    let isRejecting = false
+    const body = { code: 'svc.rejected', message: 'm', messageParameters: [] }
+    const daemon = await day.start({}, ({ method }) =>
+      isRejecting && method === 'PATCH' ? { status, body } : undefined,
+    )
+    await daemon.goOn(5)
+    day.sandbox.receiver.up()
+    isRejecting = true
+    await daemon.goOn(120)
+    expect(daemon.ops().status().summary.headline).toMatch(/^None of the last/)
+  },
+)
 
 /** Shows this time as the last attempt of each record that was retried. */
 const datingRetries =

@@ -100,6 +100,8 @@ const minRefreshMs = 1000
 
 /** A younger token may not be known to every server of the API yet. */
 export const youngTokenMs = 10_000
+/** Maximum time that the next one is kept once young tokens were given up. */
+const maxYoungTokenMs = 16 * youngTokenMs
 /** First rest of a rejected young token; it doubles. */
 const firstRestMs = 1000
 const keyCheckMs = 10_000
@@ -170,6 +172,8 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
   /** When the API first rejected a token, and each one since, monotonic ms. */
   let voidSince: number | undefined
   let reportedScope: string | undefined
+  /** Tokens in a row that never worked. From the second on, the next is kept twice as long: to an API whose clock is behind, it is not valid yet. */
+  let neverWorked = 0
 
   function living(token: CachedToken | undefined): CachedToken | undefined {
     return token !== undefined && clock.monotonic() < token.expiresAt ? token : undefined
@@ -338,12 +342,16 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
       if (cached?.former?.token === token) cached.former = undefined
       if (cached?.token !== token) return
       const ageMs = clock.monotonic() - token.obtainedAt
-      if (ageMs < youngTokenMs) {
+      const keptMs = hasWorked
+        ? youngTokenMs
+        : Math.min(youngTokenMs * 2 ** Math.max(0, neverWorked - 1), maxYoungTokenMs)
+      if (ageMs < keptMs) {
         // A resting token was already rejected together with others.
         if (!hasWorked && clock.monotonic() >= cached.restsUntil)
-          cached.restsUntil = clock.monotonic() + Math.max(firstRestMs, Math.min(ageMs, youngTokenMs - ageMs))
+          cached.restsUntil = clock.monotonic() + Math.max(firstRestMs, Math.min(ageMs, keptMs - ageMs))
         return
       }
+      neverWorked = hasWorked ? 0 : neverWorked + 1
       cached = hasWorked ? undefined : living(cached.former)
       voidSince = hasWorked ? undefined : (voidSince ?? clock.monotonic())
       if (!hasWorked && ageMs < failureWindowMs) limiter.spend()
