@@ -64,23 +64,13 @@ export interface RetrySignals {
   kill: AbortSignal
 }
 
-/** The parts of the loops. Each loop waits on its own notifier. */
+/** The parts. Each loop waits on its own notifier. */
 interface Parts {
   notifiers: Readonly<Record<'sweep' | 'retry' | 'confirm', Notifier>>
   rate: RateLimiter
   dispatcher: Dispatcher
   confirmer: Confirmer
   sweeper: Sweeper
-}
-
-export interface Reconciler extends Pick<Parts, 'dispatcher' | 'rate' | 'sweeper'> {
-  /** Each loop rejects with the signal's reason, or with a bug. */
-  sweep(signal: AbortSignal): Promise<never>
-  confirm(signal: AbortSignal): Promise<never>
-  /**
-   * Retries until `stop`, then waits for the retries in flight. Rejects only with a bug, at once: `kill` ends those in flight.
-   */
-  retry(signals: RetrySignals): Promise<void>
   client: PlatformClient
   backlog: Backlog
   subscriptions: Subscriptions
@@ -91,6 +81,16 @@ export interface Reconciler extends Pick<Parts, 'dispatcher' | 'rate' | 'sweeper
   books: Books
   breaker: PlatformBreaker
   gates: Gates
+}
+
+export interface Reconciler extends Parts {
+  /** Each loop rejects with the signal's reason, or with a bug. */
+  sweep(signal: AbortSignal): Promise<never>
+  confirm(signal: AbortSignal): Promise<never>
+  /**
+   * Retries until `stop`, then waits for the retries in flight. Rejects only with a bug, at once: `kill` ends those in flight.
+   */
+  retry(signals: RetrySignals): Promise<void>
   /** Ends the cooldowns of all open circuits, has each send a probe, and ends the backoff after failed calls. */
   probe(): AllProbes
   /** The situation of each subscription's records at this moment; it is computed at each call. */
@@ -225,17 +225,8 @@ export function createReconciler(
   const client = connection.client(rate)
 
   const pause = createPause({ now: clock.now, wake: wake.retry, emit })
-  const receiver = createReceiverHealth({
-    healthUrl: config.receiver.healthUrl,
-    transport,
-    clock,
-    wake: wake.retry,
-    emit,
-  })
-  const wakeBoth = (): void => {
-    wake.retry()
-    wake.confirm()
-  }
+  const { healthUrl } = config.receiver
+  const receiver = createReceiverHealth({ healthUrl, transport, clock, wake: wake.retry, emit })
   /** Without a valid token, no call is sent before one is requested again. */
   function msUntilToken(): number {
     const { expiresAt, trouble } = connection.tokens
@@ -244,81 +235,33 @@ export function createReconciler(
   }
   const msUntilSweep = (): number => sweeper.msUntilNext((nextTickAt?.() ?? Infinity) - clock.monotonic())
   const breaker = createPlatformBreaker({
-    ...{ client, clock, random, wake: wakeBoth },
+    ...{ client, clock, random },
+    wake() {
+      wake.retry()
+      wake.confirm()
+    },
     emit(event) {
       if (event.trouble !== undefined) subscriptions.ignorePending(clock.monotonic())
       emit(event)
     },
   })
+  /** Each part takes of these what its options name. */
+  const common = {
+    ...{ clock, random, emit, policy, zone, client, rate, breaker },
+    ...{ subscriptions, backlog, planner, outcomes, pause, receiver },
+  }
   const gates = createGates({
+    ...common,
     retriesEnabled: config.retry.enabled,
     leadership,
-    pause,
-    receiver,
-    breaker,
-    rate,
-    subscriptions,
     nextListInMs: () => (sweeper.isUnderWay() ? 0 : Math.min(msUntilSweep(), confirmer.msUntilRound())),
     tokenInMs: msUntilToken,
-    clock,
   })
-
-  const dispatcher = createDispatcher({
-    client,
-    backlog,
-    planner,
-    outcomes,
-    policy,
-    rate,
-    breaker,
-    subscriptions,
-    limits,
-    gates,
-    pause,
-    clock,
-    concurrency: config.retry.concurrency,
-    emit,
-  })
-  const confirmer = createConfirmer({
-    client,
-    backlog,
-    outcomes,
-    breaker,
-    subscriptions,
-    clock,
-    random,
-    concurrency: policy.sweep.concurrency,
-    emit,
-  })
-  const sweeper = createSweeper({
-    client,
-    backlog,
-    outcomes,
-    planner,
-    dispatcher,
-    subscriptions,
-    situations,
-    rate,
-    breaker,
-    policy,
-    zone,
-    clock,
-    random,
-    maxRecords,
-    emit,
-    wake: wake.sweep,
-  })
-
-  const books = createBooks({
-    ledger: config.ledger,
-    client,
-    policy,
-    isReady: () => sweeper.findings().seenUntil !== undefined,
-    zone,
-    transport,
-    clock,
-    emit,
-  })
+  const dispatcher = createDispatcher({ ...common, limits, gates, concurrency: config.retry.concurrency })
+  const confirmer = createConfirmer({ ...common, concurrency: policy.sweep.concurrency })
+  const sweeper = createSweeper({ ...common, dispatcher, situations, maxRecords, wake: wake.sweep })
+  const isReady = (): boolean => sweeper.findings().seenUntil !== undefined
+  const books = createBooks({ ...common, ledger: config.ledger, transport, isReady })
 
   /** Requests the record whose backoff ends first, unless one is due. Returns false if none can be sent. */
   function makeDue(subscriptionId: string): boolean {
@@ -413,7 +356,7 @@ export function createReconciler(
       ),
       gates: gates.shut(),
       pauses: pause.list(),
-      receiver: config.receiver.healthUrl === undefined ? undefined : { up: undefined, ...receiver.last() },
+      receiver: healthUrl === undefined ? undefined : { up: undefined, ...receiver.last() },
       inFlight: dispatcher.inFlight(),
       rateLimit: rate.limit(),
       rateMaximum: config.platform.maxRequestsPerSecond,
@@ -422,24 +365,12 @@ export function createReconciler(
     }
   }
 
-  const parts = { notifiers, rate, dispatcher, confirmer, sweeper }
+  const parts: Parts = { ...common, notifiers, gates, dispatcher, confirmer, sweeper, books }
   return {
+    ...parts,
     sweep: (signal) => sweepLoop(parts, signal),
     confirm: (signal) => confirmLoop(parts, signal),
     retry: (signals) => retry(parts, signals),
-    rate,
-    dispatcher,
-    sweeper,
-    client,
-    backlog,
-    subscriptions,
-    planner,
-    outcomes,
-    pause,
-    receiver,
-    books,
-    breaker,
-    gates,
     probe,
     situations,
     state,
