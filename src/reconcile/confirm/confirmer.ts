@@ -45,8 +45,6 @@ interface Round {
   calls: number
   /** Consecutive failed calls. */
   failures: number
-  /** Failed searches of single records, with the time of their request. */
-  failed: { search: Search; askedAt: number }[]
   unreadable: ReturnType<typeof createUnreadableSum>
 }
 
@@ -82,18 +80,12 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
     if (rows.length > 0) options.emit({ type: 'unreadable', rows })
   }
 
-  /**
-   * A search that ended without showing a record, or failed, counts as a check; absence proves nothing. Unless `putsOff`, the
-   * next one is as soon: the platform answers nobody.
-   */
-  function takeAbsent({ kind, records }: Search, askedAt: number, putsOff: boolean): void {
-    for (const record of records) {
-      const { awaiting } = record
-      if (awaiting === undefined) continue
-      const { checkAt } = awaiting
-      awaiting.missedByEvent = kind === 'event'
+  /** A search that ended without showing a record, or failed, counts as a check; absence proves nothing. */
+  function takeAbsent({ kind, records }: Search, askedAt: number): void {
+    for (const record of records.filter(isDue)) {
+      if (record.awaiting === undefined) continue
+      record.awaiting.missedByEvent = kind === 'event'
       outcomes.see(record, undefined, { askedAt, monotonic: clock.monotonic(), seenAt: client.now() })
-      if (!putsOff) awaiting.checkAt = checkAt
     }
   }
 
@@ -121,16 +113,16 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
       const response = await client.list({ ...filter, page: search.page, size: maxPageSize }, round.signal, 'confirm')
       round.failures = 0
       take(response, askedAt, round)
-      const left = records.filter(isDue)
-      const next = afterPage(search, response, left)
-      if (next.length === 0) takeAbsent({ ...search, records: left }, askedAt, true)
+      const next = afterPage(search, response, records.filter(isDue))
+      if (next.length === 0) takeAbsent(search, askedAt)
       return next
     } catch (error) {
       round.failures += 1
       if (!(error instanceof PlatformFailure) || isOfAnyCall(error)) throw error
-      if (search.kind !== 'span') round.failed.push({ search, askedAt })
       if (round.failures === maxFailures) await ask(round)
-      return search.kind === 'second' ? [] : narrower(search.kind, records.filter(isDue))
+      if (search.kind !== 'second') return narrower(search.kind, records.filter(isDue))
+      takeAbsent(search, askedAt)
+      return []
     }
   }
 
@@ -165,26 +157,16 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
       return roundAt + pauseMs(now) - now
     },
     async check(signal) {
-      const round: Round = { signal, calls: 0, failures: 0, failed: [], unreadable: createUnreadableSum() }
+      const round: Round = { signal, calls: 0, failures: 0, unreadable: createUnreadableSum() }
       roundAt = clock.monotonic()
-      let failure: unknown
       try {
         await work(round)
+        unreadable = round.unreadable.sum()
+        backoff.end()
       } catch (error) {
         if (!isPlatformTrouble(error)) throw error
-        failure = error
+        backoff.failed(error)
       }
-      const responds = failure === undefined
-      for (const { askedAt, search } of round.failed) {
-        // A search by second may have shown them since.
-        takeAbsent({ ...search, records: search.records.filter(isDue) }, askedAt, responds)
-      }
-      if (!responds) {
-        backoff.failed(failure)
-        return
-      }
-      unreadable = round.unreadable.sum()
-      backoff.end()
     },
     unreadable: () => (outcomes.pending().size === 0 ? undefined : unreadable),
   }
