@@ -229,14 +229,13 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   }
 
   /** Remembers what could not be listed. @throws PlatformFailure if nothing could */
-  function noteSkipped({ hasListed, id: sweepId, skipped, tally }: Sweep, whole: Span): void {
+  function noteSkipped({ hasListed, id: sweepId, skipped, tally }: Sweep): void {
     const tried = skipped.filter(({ isResting }) => isResting !== true)
     const failure = tried.findLast((one) => one.failure !== undefined)?.failure
     if (failure !== undefined && !hasListed) throw failure
     tally.skippedSlices = skipped.length
     for (const slice of skipped) emit({ type: 'slice-skipped', sweepId, ...slice })
     for (const { failure: why, span } of tried) if (why !== undefined) unlistable.failed(span, why)
-    unlistable.tried(whole)
   }
 
   /** The newest hour, extended back to the end of the last such listing; a full sweep begins with it, too. */
@@ -283,10 +282,10 @@ export function createSweeper(options: SweeperOptions): Sweeper {
       const newest = await listNewest(current)
       current.older = { whole, left: { from: whole.from, to: newest.from }, listed: [], until: -Infinity }
     }
-    const { left, whole } = current.older
+    const { left } = current.older
     await list(left, current)
     unfinished = undefined
-    noteSkipped(current, whole)
+    noteSkipped(current)
     backlog.evictions.end()
     findings.excluded = current.excluded
     await sweepRecentIfDue(signal)
@@ -320,7 +319,8 @@ export function createSweeper(options: SweeperOptions): Sweeper {
 
   async function sweepRecent(current: Sweep): Promise<void> {
     const whole = forget()
-    noteSkipped(current, await listNewest(current))
+    await listNewest(current)
+    noteSkipped(current)
     // Their time may have come since the last full sweep.
     if (findings.aheadOfClock > 0) {
       await note('aheadOfClock', countOutside(client, outsideOf(whole, window, zone).ahead, current.signal), current)

@@ -3,7 +3,6 @@ import type { PlatformFailure } from '../../platform/http/response.ts'
 import { formatLocalSecond } from '../../platform/time-zone.ts'
 import { contains, cut, isEmpty, type Span } from '../window.ts'
 
-const byTime = (a: UnlistedPart, b: UnlistedPart): number => a.span.from - b.span.from
 const overlap = (a: Span, b: Span): boolean => a.from < b.to && b.from < a.to
 const lengthOf = ({ from, to }: Span): number => to - from
 /** True if `listed` shows that `other` is not too long to be listed. Elsewhere there may be fewer records in a longer span. */
@@ -55,8 +54,6 @@ export interface Unlistable {
   /** Cuts a span into spans to list now, earliest first, and parts not to be tried yet. */
   plan(span: Span): { ahead: PlannedSpan[]; resting: UnlistedPart[] }
   failed(span: Span, failure: PlatformFailure): void
-  /** A sweep has tried this span completely: of the retried parts, only those that failed remain. */
-  tried(span: Span): void
   /**
    * Cuts a span into pieces no longer than the platform lists at once; usually one. From time to time the first is twice as long,
    * to find out whether the limit still holds.
@@ -66,8 +63,8 @@ export interface Unlistable {
   listed(span: Span): void
   /** The halves of a span could be listed, although the whole could not: later spans are cut to their length. */
   learnWidth(whole: Span): void
-  /** Forgets everything before a local second, or all. */
   forgetBefore(localSecond: number): void
+  /** Earliest first. */
   parts(): readonly UnlistedPart[]
 }
 
@@ -91,8 +88,6 @@ const recentMs = 3_600_000
 export function createUnlistable(monotonic: () => number): Unlistable {
   /** The parts do not overlap. */
   let parts: UnlistedPart[] = []
-  /** Parts being retried: the end of the sweep shows the result. */
-  let trying: UnlistedPart[] = []
   let width = { seconds: Infinity, until: -Infinity }
   /** Spans listed lately; of those at the same time, the last one of the longest. */
   let lately: { span: Span; until: number }[] = []
@@ -100,15 +95,14 @@ export function createUnlistable(monotonic: () => number): Unlistable {
   function add(part: UnlistedPart): void {
     const { span } = part
     const touches = (other: UnlistedPart): boolean => other.span.from <= span.to && span.from <= other.span.to
-    const near = parts.filter(touches)
-    const all = [...near, part]
+    const all = [...parts.filter(touches), part]
     // The most retried part determines the next try of the whole.
     const oldest = all.reduce((a, b) => (b.tries > a.tries ? b : a))
     const from = Math.min(...all.map((one) => one.span.from))
     const to = Math.max(...all.map((one) => one.span.to))
     const since = Math.min(...all.map((one) => one.since))
     const merged = { ...oldest, span: { from, to }, failure: part.failure, since }
-    parts = [...parts.filter((other) => !touches(other)), merged]
+    parts = [...parts.filter((other) => !touches(other)), merged].toSorted((a, b) => a.span.from - b.span.from)
   }
 
   /** The seconds between two parts. */
@@ -119,30 +113,28 @@ export function createUnlistable(monotonic: () => number): Unlistable {
     return [edge, { from: middle, to: span.to }].filter((one) => !isEmpty(one))
   }
 
-  /** The pieces of a retried part; the rest of it outside the span stays unchanged. */
-  function retry(part: UnlistedPart, inside: Span): PlannedSpan[] {
-    parts = parts.filter((other) => other !== part)
-    for (const rest of [
-      { from: part.span.from, to: inside.from },
-      { from: inside.to, to: part.span.to },
-    ])
-      if (!isEmpty(rest)) parts.push({ ...part, span: rest })
-    trying.push({ ...part, span: inside })
-    return cut(inside, Math.min(maxPieces, firstPieces * 2 ** part.tries)).map((piece) => ({ ...piece, uncut: true }))
+  function retry(span: Span, { tries }: UnlistedPart): PlannedSpan[] {
+    return cut(span, Math.min(maxPieces, firstPieces * 2 ** tries)).map((piece) => ({ ...piece, uncut: true }))
+  }
+
+  /** Takes a span out of the parts. */
+  function takeOut({ from, to }: Span): void {
+    parts = parts.flatMap((part) => {
+      const before = { from: part.span.from, to: Math.min(part.span.to, from) }
+      const after = { from: Math.max(part.span.from, to), to: part.span.to }
+      return [before, after].filter((span) => !isEmpty(span)).map((span) => ({ ...part, span }))
+    })
   }
 
   return {
     plan(span) {
       const ahead: PlannedSpan[] = []
       const resting: UnlistedPart[] = []
-      // From an interrupted sweep.
-      parts = [...parts, ...trying.filter(({ span: tried }) => overlap(tried, span))].toSorted(byTime)
-      trying = trying.filter(({ span: tried }) => !overlap(tried, span))
       let [at, before] = [span.from, undefined as UnlistedPart | undefined]
       for (const part of parts.filter((one) => overlap(one.span, span))) {
         const inside = { from: Math.max(part.span.from, span.from), to: Math.min(part.span.to, span.to) }
         ahead.push(...gap({ from: at, to: inside.from }, before))
-        if (part.dueAt <= monotonic()) ahead.push(...retry(part, inside))
+        if (part.dueAt <= monotonic()) ahead.push(...retry(inside, part))
         else resting.push({ ...part, span: inside })
         at = inside.to
         before = part
@@ -150,12 +142,14 @@ export function createUnlistable(monotonic: () => number): Unlistable {
       ahead.push(...gap({ from: at, to: span.to }, before))
       return { ahead, resting }
     },
-    failed(span, failure) {
+    failed({ from, to }, failure) {
       const now = monotonic()
-      const again = trying.find((part) => contains(part.span, span.from))
-      const tries = again === undefined ? 0 : again.tries + 1
+      const before = parts.find(({ span }) => overlap(span, { from, to }))
+      // Others of the same sweep may be of the same part.
+      const tries = before === undefined ? 0 : before.tries + Number(before.dueAt <= now)
       const dueAt = now + Math.min(maxRestMs, firstRestMs * 2 ** tries)
-      add({ span: { from: span.from, to: span.to }, failure, since: again?.since ?? now, dueAt, tries })
+      takeOut({ from, to })
+      add({ span: { from, to }, failure, since: before?.since ?? now, dueAt, tries })
     },
     narrow(span) {
       const pieces = cut(span, Math.ceil(lengthOf(span) / width.seconds))
@@ -166,6 +160,7 @@ export function createUnlistable(monotonic: () => number): Unlistable {
     },
     listed(span) {
       const now = monotonic()
+      takeOut(span)
       width.seconds = Math.max(width.seconds, lengthOf(span))
       lately = [
         ...lately.filter((one) => now < one.until && !showsListable(span, one.span)),
@@ -183,13 +178,8 @@ export function createUnlistable(monotonic: () => number): Unlistable {
         : { seconds: Math.ceil(seconds / 2), until: now + foundMs }
     },
     forgetBefore(localSecond) {
-      const isLater = ({ span }: UnlistedPart): boolean => span.to > localSecond
-      parts = parts.filter(isLater)
-      trying = trying.filter(isLater)
+      parts = parts.filter(({ span }) => span.to > localSecond)
     },
-    tried(span) {
-      trying = trying.filter((part) => !overlap(part.span, span))
-    },
-    parts: () => [...parts, ...trying].toSorted(byTime),
+    parts: () => parts,
   }
 }

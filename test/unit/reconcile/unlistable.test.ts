@@ -81,7 +81,6 @@ test.each<[name: string, refuses: Refuses, first: number, later: number]>([
         }
       }
       for (const remember of failed) remember()
-      unlistable.tried({ from: now - week, to: now })
       refusedAt.push(refused)
       if (now - start < 20 * minute) continue
       const missed = records.filter(({ eventLocal, id }) => {
@@ -96,7 +95,7 @@ test.each<[name: string, refuses: Refuses, first: number, later: number]>([
   },
 )
 
-test('a part that is tried again is unlisted until that sweep has ended, also where the sweep is broken off', () => {
+test('a part that is tried again is unlisted until it is listed, also where the sweep is broken off', () => {
   let now = 0
   const unlistable = createUnlistable(() => now)
   const [part, apart, whole] = [
@@ -111,7 +110,7 @@ test('a part that is tried again is unlisted until that sweep has ended, also wh
     expect(unlistable.plan(whole).resting).toEqual([])
     expect(shown()).toEqual([part, apart])
   }
-  unlistable.tried(whole)
+  unlistable.listed(whole)
   expect(shown()).toEqual([])
 })
 
