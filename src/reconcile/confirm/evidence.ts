@@ -16,8 +16,11 @@ const maxCheckPauseMs = 300_000
 const attemptPrecisionMs = 1000
 /** The same, plus the error of the platform's clock. */
 export const attemptToleranceMs = 2000
-/** Unit of the times of checks. The first one begins with it, and learns its delay. */
+/** Unit of the times of checks, and the initial delay of the first one, which is learned between these limits. */
 export const firstCheckMs = 500
+const [minFirstCheckMs, maxFirstCheckMs] = [50, 10_000]
+/** Factors of that delay after a first check that showed the outcome, and after one that came too early: about one in fourteen does. */
+const [shorter, longer] = [0.95, 2]
 /**
  * How long a failure is doubted: from the first check that shows it to the one that confirms it. One check is not enough: a
  * server may lag behind others, and a platform may count an attempt at its start and show the record as failed until it ends.
@@ -84,6 +87,18 @@ export function evidenceOf(
   if (shown.status === 'processing') return 'processing'
   if (shown.status !== 'failed' || !showsAttempt(shown, askedAt, awaited, rules)) return 'unchanged'
   return askedAt - (awaited.failedSince ?? Infinity) >= rules.doubtMs ? 'failed-again' : 'doubtful'
+}
+
+/**
+ * The delay of first checks after a recovered record, in ms: deliveries take milliseconds on one platform, seconds on another. A
+ * record sent with another delay says nothing about this one.
+ */
+export function learnFirstCheck(
+  ms: number,
+  { missedMs, plannedMs }: Pick<PendingOutcome, 'missedMs' | 'plannedMs'>,
+): number {
+  const learnedMs = ms * (missedMs < plannedMs ? shorter : longer)
+  return plannedMs === ms ? Math.min(maxFirstCheckMs, Math.max(minFirstCheckMs, learnedMs)) : ms
 }
 
 /**

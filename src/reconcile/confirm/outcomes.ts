@@ -19,6 +19,7 @@ import {
   firstCheckMs,
   firstDoubtMs,
   judge,
+  learnFirstCheck,
   maxDoubtMs,
   timeOffsetOf,
   verdictOf,
@@ -27,7 +28,6 @@ import {
   type Conclusion,
   type Outcome,
 } from './evidence.ts'
-import { createFirstCheck } from './first-check.ts'
 
 /** Emitted once for every retry that was accepted, or whose response was lost. */
 export interface OutcomeEvent {
@@ -145,7 +145,8 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
   const pending = new Set<FailedRecord>()
   /** Records with a failure in doubt and when it was first seen, monotonic ms, oldest first; by subscription. */
   const doubted = new Map<string, Map<FailedRecord, number>>()
-  const firstCheck = createFirstCheck(firstCheckMs)
+  /** Delay of the first check after a PATCH. */
+  let usualDelayMs = firstCheckMs
   let soonestCheckAt = Infinity
 
   /** The next check of an outcome is due sooner than before. */
@@ -186,7 +187,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
     if (outcome === 'recovered') {
       const { attempts, lastAt } = record
       backlog.release(record, { attempts, lastAt, sent: awaiting.sent })
-      firstCheck.note(awaiting)
+      usualDelayMs = learnFirstCheck(usualDelayMs, awaiting)
     }
     const { failedSince = monotonic, sent, sentAt } = awaiting
     const firstSeenAt = outcome === 'failed-again' ? failedSince : monotonic
@@ -259,14 +260,13 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
 
   return {
     begin(record, sent, { sentAt, monotonic }) {
-      const plannedMs = firstCheck.delayMs()
       const awaiting = {
         sent,
         sentAt: monotonic,
         lostAt: undefined,
         failedSince: undefined,
-        checkAt: monotonic + plannedMs,
-        plannedMs,
+        checkAt: monotonic + usualDelayMs,
+        plannedMs: usualDelayMs,
         missedMs: 0,
         missedByEvent: false,
       }
@@ -329,7 +329,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
       for (const { awaiting } of pending) soonestCheckAt = Math.min(soonestCheckAt, awaiting?.checkAt ?? Infinity)
       return soonestCheckAt
     },
-    usualDelayMs: () => firstCheck.delayMs(),
+    usualDelayMs: () => usualDelayMs,
     overdueMs: () => Math.max(0, clock.monotonic() - soonestCheckAt),
   }
 }
