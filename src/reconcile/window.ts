@@ -16,6 +16,15 @@ export function contains(span: Span, localSecond: number): boolean {
   return span.from <= localSecond && localSecond < span.to
 }
 
+/** What is left of spans without another one. */
+export function without(spans: readonly Span[], { from, to }: Span): Span[] {
+  const sidesOf = (span: Span): Span[] => [
+    { from: span.from, to: Math.min(span.to, from) },
+    { from: Math.max(span.from, to), to: span.to },
+  ]
+  return spans.flatMap(sidesOf).filter((span) => !isEmpty(span))
+}
+
 /** Clocks are set back by at most two hours; this adds a reserve. */
 const maxRepeatMs = 3 * 3_600_000
 

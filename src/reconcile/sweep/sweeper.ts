@@ -18,7 +18,7 @@ import { failureOf, unlessTrouble } from '../platform-trouble.ts'
 import type { Policy } from '../policy.ts'
 import { sumOf, type Excluded } from '../reasons.ts'
 import type { FailedRecord } from '../failed-record.ts'
-import { contains, newestHour, slidingWindow, type Span } from '../window.ts'
+import { newestHour, slidingWindow, without, type Span } from '../window.ts'
 import { asked, type Listing } from './list-slice.ts'
 import { countOutside, countStuck, outsideOf, showFiltered } from './other-counts.ts'
 import { sweep, type SkippedSlice } from './sweep.ts'
@@ -96,11 +96,8 @@ interface Sweep {
   startedAt: number
   worked: () => number
   signal: AbortSignal
-  /**
-   * Of a full sweep whose newest part is listed: the window, what of it is left to list, and the slices listed of that; and until
-   * when it may be resumed after a failure, monotonic ms.
-   */
-  older?: { whole: Span; left: Span; listed: Span[]; until: number }
+  /** Of a full sweep whose newest part is listed: what is left to list; and until when it may be resumed after a failure, monotonic ms. */
+  older?: { left: readonly Span[]; until: number }
 }
 
 /** A failed full sweep is resumed within this time of its last progress; later, what it has listed is old. */
@@ -217,13 +214,16 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     // Not while the newest part is listed: a recent sweep would list it a second time.
     const between = current.older && { betweenSlices: sweepRecentIfDue }
     for await (const step of sweep(span, { ...how, ...between }, current.signal)) {
+      const { listed, skipped } = step
+      const { older } = current
       current.tally.slices += 1
-      if (step.skipped !== undefined) current.skipped.push(step.skipped)
-      if (step.listed === undefined) continue
+      if (skipped !== undefined) current.skipped.push(skipped)
+      for (const one of [listed, skipped]) if (older && one) older.left = without(older.left, one.span)
+      if (listed === undefined) continue
       current.hasListed = true
-      await merge(step.listed, current)
-      if (current.older === undefined) continue
-      current.older.listed.push(step.listed.span)
+      await merge(listed, current)
+      if (older === undefined) continue
+      older.until = clock.monotonic() + maxResumeMs
       schedule.progressed()
     }
   }
@@ -280,10 +280,9 @@ export function createSweeper(options: SweeperOptions): Sweeper {
       const whole = forget()
       backlog.evictions.begin()
       const newest = await listNewest(current)
-      current.older = { whole, left: { from: whole.from, to: newest.from }, listed: [], until: -Infinity }
+      current.older = { left: [{ from: whole.from, to: newest.from }], until: -Infinity }
     }
-    const { left } = current.older
-    await list(left, current)
+    for (const span of current.older.left) await list(span, current)
     unfinished = undefined
     noteSkipped(current)
     backlog.evictions.end()
@@ -296,25 +295,6 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     await note('stuckProcessing', countStuck(stuck, signal), current)
     await proveFilters(current)
     schedule.done('full', current.worked())
-  }
-
-  /** Keeps a failed full sweep: the next one lists what is left. */
-  function keep({ older, ...sweep }: Sweep): void {
-    if (older === undefined) return
-    const { left, listed } = older
-    const spans = [...listed, ...sweep.skipped.map(({ span }) => span)]
-    const nextAt = (second: number): Span | undefined => spans.find((span) => contains(span, second))
-    let { from } = left
-    for (let span = nextAt(from); span !== undefined; span = nextAt(from)) from = span.to
-    unfinished = undefined
-    // Of a slice that is cut, the later half is listed first: then its records would count twice.
-    if (from >= left.to || listed.some(({ to }) => to > from)) return
-    const isLeft = ({ span }: SkippedSlice): boolean => contains({ from, to: left.to }, span.from)
-    const skipped = sweep.skipped.filter((slice) => !isLeft(slice))
-    const until = from > left.from ? clock.monotonic() + maxResumeMs : older.until
-    const rest = { ...older, left: { from, to: left.to }, listed: [], until }
-    // The report of its failure had this number.
-    unfinished = { ...sweep, skipped, tally: { ...sweep.tally, leftWithoutRetry: 0 }, older: rest }
   }
 
   async function sweepRecent(current: Sweep): Promise<void> {
@@ -376,7 +356,8 @@ export function createSweeper(options: SweeperOptions): Sweeper {
       schedule.end(kind, current.worked(), error)
       failure = failureOf(error)
       if (failure === undefined) throw error
-      keep(current)
+      // The next full sweep lists what is left of this one. The report of the failure had this number.
+      if (current.older !== undefined) unfinished = { ...current, tally: { ...tally, leftWithoutRetry: 0 } }
     }
     const isKnown = kind === 'full' && failure === undefined
     const summary = isKnown ? await finishInTurns(backlog.summary(situations()), turn) : undefined

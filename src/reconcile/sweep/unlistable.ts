@@ -1,7 +1,7 @@
 // Parts of the window that the platform does not list: later sweeps skip them, and retry them at a falling rate. @see docs/architecture.md "Sweep"
 import type { PlatformFailure } from '../../platform/http/response.ts'
 import { formatLocalSecond } from '../../platform/time-zone.ts'
-import { contains, cut, isEmpty, type Span } from '../window.ts'
+import { contains, cut, isEmpty, without, type Span } from '../window.ts'
 
 const overlap = (a: Span, b: Span): boolean => a.from < b.to && b.from < a.to
 const lengthOf = ({ from, to }: Span): number => to - from
@@ -118,12 +118,8 @@ export function createUnlistable(monotonic: () => number): Unlistable {
   }
 
   /** Takes a span out of the parts. */
-  function takeOut({ from, to }: Span): void {
-    parts = parts.flatMap((part) => {
-      const before = { from: part.span.from, to: Math.min(part.span.to, from) }
-      const after = { from: Math.max(part.span.from, to), to: part.span.to }
-      return [before, after].filter((span) => !isEmpty(span)).map((span) => ({ ...part, span }))
-    })
+  function takeOut(span: Span): void {
+    parts = parts.flatMap((part) => without([part.span], span).map((left) => ({ ...part, span: left })))
   }
 
   return {

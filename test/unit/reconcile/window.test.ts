@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import { createTimeZone } from '../../../src/platform/time-zone.ts'
 import type { WindowPolicy } from '../../../src/reconcile/policy.ts'
-import { cut, expiringBefore, isEmpty, newestHour, slidingWindow } from '../../../src/reconcile/window.ts'
+import { cut, expiringBefore, isEmpty, newestHour, slidingWindow, without } from '../../../src/reconcile/window.ts'
 
 const minute = 60_000
 const hour = 60 * minute
@@ -86,3 +86,18 @@ test.each<[from: number, to: number, parts: number, edges: number[]]>([
     expect(cut({ from, to }, parts)).toEqual(spans)
   },
 )
+
+test.each([
+  [{ from: 0, to: 5 }, [{ from: 5, to: 10 }]],
+  [
+    { from: 4, to: 6 },
+    [
+      { from: 0, to: 4 },
+      { from: 6, to: 10 },
+    ],
+  ],
+  [{ from: -1, to: 11 }, []],
+  [{ from: 10, to: 12 }, [{ from: 0, to: 10 }]],
+])('of ten seconds without %j, %j are left', (taken, left) => {
+  expect(without([{ from: 0, to: 10 }], taken)).toEqual(left)
+})
