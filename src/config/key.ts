@@ -55,7 +55,7 @@ export function hostNamed<S extends z.ZodMiniType>(kind: Kind<S>, explanation: s
 }
 
 /** One key: its names for documents and messages, and its check. */
-export interface Key extends Pick<About, 'explanation' | 'fallback' | 'fromText' | 'type' | 'verbatim'> {
+export interface Key extends Omit<About, 'default' | 'fileTwin' | 'required' | 'secret' | 'shown'> {
   /** Key path in YAML: `retry.backoff.initial`. */
   key: string
   /** Its environment variable: `RECONCILER_RETRY_BACKOFF_INITIAL`. */
@@ -100,7 +100,7 @@ function describe(key: string, leaf: z.ZodMiniType, about: About): Key {
     secret: about.secret ?? false,
     schema: leaf,
     defaultValue: about.default,
-    shown: about.shown && about.secret !== true,
+    shown: about.shown !== false && about.secret !== true,
   }
 }
 

@@ -12,53 +12,43 @@ export interface Kind<S extends z.ZodMiniType> {
   schema: S
   /** For tables: `duration, 1s to 6h`. */
   type: string
-  /** Converts the text of an environment variable into its YAML value; returns other texts unchanged. */
-  fromText: (text: string) => unknown
-  /** True if a message may repeat an invalid value. */
-  shown: boolean
+  /** The message about an invalid value: `must be ...`. */
+  must: string
+  /** A more specific message about some invalid values. */
+  refusal?: (raw: unknown) => string | undefined
+  /** Converts the text of an environment variable into its YAML value. Default, and for other texts: unchanged. */
+  fromText?: (text: string) => unknown
+  /** False if no message may repeat an invalid value. Default: true. */
+  shown?: boolean
   /** True if any text is meant literally. Default: a misread one (`misreadOf`) is rejected. */
   verbatim?: boolean
 }
 
-const asText = (text: string): string => text
-
 /** YAML reads `realm: 0123` as a number and `name: true` as a boolean. */
-function mustBeText(must: string): z.core.$ZodErrorMap {
-  return ({ input }) =>
-    typeof input === 'number' || typeof input === 'boolean'
-      ? `must be text, and YAML reads a ${typeof input} here: put it in quotes`
-      : must
+function unquoted(raw: unknown): string | undefined {
+  return typeof raw === 'number' || typeof raw === 'boolean'
+    ? `must be text, and YAML reads a ${typeof raw} here: put it in quotes`
+    : undefined
 }
 
-interface TextForm<T> {
-  /** For tables. */
-  type: string
-  /** The message about an invalid value: `must be ...`. */
-  must: string
+interface TextForm<T> extends Omit<Kind<z.ZodMiniType>, 'schema'> {
   pattern: RegExp
   /** Returns undefined for an invalid text. Default: the text unchanged; then a number must be quoted. */
   parse?: (text: string) => T | undefined
-  shown?: boolean
 }
 
 /** A kind written as text. */
-function written<T = string>({
-  must,
-  parse,
-  pattern,
-  shown = true,
-  type,
-}: TextForm<T>): Kind<z.ZodMiniType<T, string>> {
+export function written<T = string>({ parse, pattern, ...about }: TextForm<T>): Kind<z.ZodMiniType<T, string>> {
   const schema = z.pipe(
-    z.string({ error: parse === undefined ? mustBeText(must) : must }).check(z.regex(pattern, { error: must })),
+    z.string().check(z.regex(pattern)),
     z.transform((text: string, { issues }) => {
       const value = parse === undefined ? (text as T) : parse(text)
       if (value !== undefined) return value
-      issues.push({ code: 'custom', message: must, input: text })
+      issues.push({ code: 'custom', input: text })
       return z.NEVER
     }),
   )
-  return { schema, type, fromText: asText, shown }
+  return { schema, ...(parse === undefined && { refusal: unquoted }), ...about }
 }
 
 /** Becomes milliseconds. The bounds are inclusive durations. */
@@ -75,228 +65,218 @@ export function duration(min: string, max: string): Kind<z.ZodMiniType<number, s
   })
 }
 
-function numberFromText(text: string): unknown {
-  return /^[+-]?\d+(\.\d+)?$/.test(text) ? Number(text) : text
+function bounded(
+  schema: z.ZodMiniType<number, number>,
+  name: string,
+  [min, max]: readonly [number, number],
+): Kind<z.ZodMiniType<number, number>> {
+  return {
+    schema: schema.check(z.minimum(min), z.maximum(max)),
+    type: `${name}, ${min} to ${max}`,
+    must: `must be a ${name} from ${min} to ${max}`,
+    fromText: (text) => (/^[+-]?\d+(\.\d+)?$/.test(text) ? Number(text) : text),
+  }
 }
 
 /** A whole number; both bounds are inclusive. */
-export function integer(min: number, max: number): Kind<z.ZodMiniType<number, number>> {
-  const error = `must be a whole number from ${min} to ${max}`
-  const schema = z.int({ error }).check(z.minimum(min, { error }), z.maximum(max, { error }))
-  return { schema, type: `whole number, ${min} to ${max}`, fromText: numberFromText, shown: true }
+export function integer(...range: [min: number, max: number]): Kind<z.ZodMiniType<number, number>> {
+  return bounded(z.int(), 'whole number', range)
 }
 
 /** A number with or without a fraction; both bounds are inclusive. */
-export function decimal(min: number, max: number): Kind<z.ZodMiniType<number, number>> {
-  const error = `must be a number from ${min} to ${max}`
-  const schema = z.number({ error }).check(z.minimum(min, { error }), z.maximum(max, { error }))
-  return { schema, type: `number, ${min} to ${max}`, fromText: numberFromText, shown: true }
+export function decimal(...range: [min: number, max: number]): Kind<z.ZodMiniType<number, number>> {
+  return bounded(z.number(), 'number', range)
 }
 
 /** `true` or `false`, in the three spellings of YAML. */
-export function flag(): Kind<z.ZodMiniType<boolean, boolean>> {
-  const words = new Map([
-    ...['true', 'True', 'TRUE'].map((word) => [word, true] as const),
-    ...['false', 'False', 'FALSE'].map((word) => [word, false] as const),
-  ])
-  return {
-    schema: z.boolean({ error: 'must be true or false' }),
-    type: 'true or false',
-    fromText: (text) => words.get(text) ?? text,
-    shown: true,
-  }
+export const flag: Kind<z.ZodMiniType<boolean, boolean>> = {
+  schema: z.boolean(),
+  type: 'true or false',
+  must: 'must be true or false',
+  fromText(text) {
+    if (['true', 'True', 'TRUE'].includes(text)) return true
+    return ['false', 'False', 'FALSE'].includes(text) ? false : text
+  },
 }
 
 /** One of a few words. */
 export function choice<const Word extends string>(words: readonly Word[]): Kind<z.ZodMiniType<Word, Word>> {
-  const schema = z.enum(words, { error: `must be one of ${words.join(', ')}` })
-  return { schema, type: words.join(', '), fromText: asText, shown: true }
+  const list = words.join(', ')
+  return { schema: z.enum(words), type: list, must: `must be one of ${list}` }
 }
 
-export function text(): Kind<z.ZodMiniType<string, string>> {
-  return written({
-    type: 'text',
-    must: 'must be one line of text, 1 to 500 characters, without spaces at its ends',
-    pattern: /^(?!\s)[^\x00-\x1f\x7f-\x9f]{1,500}(?<!\s)$/,
-    shown: false,
-  })
-}
+export const text = written({
+  type: 'text',
+  must: 'must be one line of text, 1 to 500 characters, without spaces at its ends',
+  pattern: /^(?!\s)[^\x00-\x1f\x7f-\x9f]{1,500}(?<!\s)$/,
+  shown: false,
+})
 
 /** A word used literally in a URL path or protocol field: no spaces, no URL syntax. */
-export function word(): Kind<z.ZodMiniType<string, string>> {
-  const must = 'must be 1 to 200 letters, digits or . _ ~ -'
-  return written({ type: 'text', must, pattern: /^(?!\.{1,2}$)[\w.~-]{1,200}$/, shown: false })
-}
+export const word = written({
+  type: 'text',
+  must: 'must be 1 to 200 letters, digits or . _ ~ -',
+  pattern: /^(?!\.{1,2}$)[\w.~-]{1,200}$/,
+  shown: false,
+})
 
 /** A scope of RFC 6749, or empty. @see RFC 6749 section 3.3 */
-export function scope(): Kind<z.ZodMiniType<string, string>> {
-  const must = 'must be scope names separated by single spaces, or empty'
-  return written({ type: 'text, may be empty', must, pattern: /^(?:[!#-[\]-~]+(?: [!#-[\]-~]+)*)?$/, shown: false })
-}
+export const scope = written({
+  type: 'text, may be empty',
+  must: 'must be scope names separated by single spaces, or empty',
+  pattern: /^(?:[!#-[\]-~]+(?: [!#-[\]-~]+)*)?$/,
+  shown: false,
+})
 
 /** A file path. Rejects the content of a key or certificate, also in Base64: the path is shown in messages. */
-export function filePath(): Kind<z.ZodMiniType<string, string>> {
-  const must = 'must be the path of a file (its content does not belong here)'
-  return written({
-    type: 'path of a file',
-    must,
-    pattern: /^(?!.*-----BEGIN|\s*(?:MII|LS0tLS1))[^\x00-\x1f\x7f-\x9f]{1,1023}$/,
-    shown: false,
-  })
-}
+export const filePath = written({
+  type: 'path of a file',
+  must: 'must be the path of a file (its content does not belong here)',
+  pattern: /^(?!.*-----BEGIN|\s*(?:MII|LS0tLS1))[^\x00-\x1f\x7f-\x9f]{1,1023}$/,
+  shown: false,
+})
 
 /** The name of a Kubernetes object. @see RFC 1123 section 2.1 */
-export function objectName(): Kind<z.ZodMiniType<string, string>> {
-  return written({
-    type: 'name of a Kubernetes object',
-    must: 'must be a Kubernetes name: up to 253 lower-case letters, digits, - or . between letters and digits',
-    pattern: /^(?=.{1,253}$)[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?$/,
-  })
-}
+export const objectName = written({
+  type: 'name of a Kubernetes object',
+  must: 'must be a Kubernetes name: up to 253 lower-case letters, digits, - or . between letters and digits',
+  pattern: /^(?=.{1,253}$)[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?$/,
+})
 
 /** Text that is never shown. */
-export function secretText(): Kind<z.ZodMiniType<string, string>> {
-  return written({ type: 'text', must: 'must be text and not empty', pattern: /[\s\S]/, shown: false })
-}
+export const secretText = written({ type: 'text', must: 'must be text and not empty', pattern: /[\s\S]/, shown: false })
 
 /** A literal secret: a passphrase may begin and end with any character, and a key has many forms. */
-export function verbatimSecret(type = 'text'): Kind<z.ZodMiniType<string, string>> {
-  return { ...secretText(), type, verbatim: true }
-}
+export const verbatimSecret = { ...secretText, verbatim: true }
+export const pemSecret = { ...verbatimSecret, type: 'PEM' }
 
 /** An IANA time zone, normalized to its canonical name. Offsets are rejected, because they lack daylight saving. */
-export function timeZone(): Kind<z.ZodMiniType<string, string>> {
-  return written({
-    type: 'IANA time zone',
-    must: 'must be an IANA time zone such as UTC or Europe/Berlin',
-    pattern: /^[A-Za-z]/,
-    parse(name) {
-      try {
-        return new Temporal.ZonedDateTime(0n, name).timeZoneId
-      } catch {
-        return undefined
-      }
-    },
-  })
-}
+export const timeZone = written({
+  type: 'IANA time zone',
+  must: 'must be an IANA time zone such as UTC or Europe/Berlin',
+  pattern: /^[A-Za-z]/,
+  parse(name) {
+    try {
+      return new Temporal.ZonedDateTime(0n, name).timeZoneId
+    } catch {
+      return undefined
+    }
+  },
+})
 
 /** Largest meaningful step of seconds, minutes and hours: node-cron reads a larger one as "at 0 only". */
 const maxSteps = [59, 59, 23]
 
 /** A cron expression of six fields, seconds first. */
-export function cron(): Kind<z.ZodMiniType<string, string>> {
-  return written({
-    type: 'cron expression of 6 fields',
-    must: 'must be a cron expression of 6 fields (second minute hour day month weekday) with moments that come, such as */30 * * * * *',
-    pattern: /^[^\t\r\n]+$/,
-    parse(expression) {
-      const fields = expression.trim().split(/ +/)
-      const cron = fields.join(' ')
-      const stepsFit = maxSteps.every((max, index) => Number(/\/(\d+)/.exec(fields[index] ?? '')?.[1] ?? 1) <= max)
-      return fields.length === 6 && stepsFit && isCron(cron) && gapsOf(cron).max < Infinity ? cron : undefined
-    },
-  })
-}
+export const cron = written({
+  type: 'cron expression of 6 fields',
+  must: 'must be a cron expression of 6 fields (second minute hour day month weekday) with moments that come, such as */30 * * * * *',
+  pattern: /^[^\t\r\n]+$/,
+  parse(expression) {
+    const fields = expression.trim().split(/ +/)
+    const cron = fields.join(' ')
+    const stepsFit = maxSteps.every((max, index) => Number(/\/(\d+)/.exec(fields[index] ?? '')?.[1] ?? 1) <= max)
+    return fields.length === 6 && stepsFit && isCron(cron) && gapsOf(cron).max < Infinity ? cron : undefined
+  },
+})
 
 /** A time with zone; becomes epoch ms. */
-export function instant(): Kind<z.ZodMiniType<number, string>> {
-  return written({
-    type: 'moment with zone',
-    must: 'must be a date, time and zone such as 2026-01-01T00:00:00Z or 2026-01-01T01:00:00+01:00',
-    pattern: /^\d{4}-\d{2}-\d{2}[Tt ]/,
-    parse: parseInstant,
-  })
-}
+export const instant = written({
+  type: 'moment with zone',
+  must: 'must be a date, time and zone such as 2026-01-01T00:00:00Z or 2026-01-01T01:00:00+01:00',
+  pattern: /^\d{4}-\d{2}-\d{2}[Tt ]/,
+  parse: parseInstant,
+})
 
 /** Splits at commas: the form of lists in the environment. */
 function listFromText(list: string): string[] {
   return list.split(',').map((entry) => entry.trim())
 }
 
+const maxEntries = 1000
+
 function list(item: TextForm<string>): Kind<z.ZodMiniType<string[], string[]>> {
-  const { must: error, type } = item
-  const schema = z.pipe(
-    z.array(written(item).schema, { error }).check(z.maxLength(1000, { error: 'must have at most 1000 entries' })),
-    z.transform((entries: string[]) => [...new Set(entries)]),
-  )
-  return { schema, type, fromText: listFromText, shown: true }
+  return {
+    schema: z.pipe(
+      z.array(written(item).schema).check(z.maxLength(maxEntries)),
+      z.transform((entries: string[]) => [...new Set(entries)]),
+    ),
+    type: item.type,
+    must: item.must,
+    refusal: (raw) =>
+      Array.isArray(raw) && raw.length > maxEntries ? `must have at most ${maxEntries} entries` : undefined,
+    fromText: listFromText,
+  }
 }
 
 /** A list of names without duplicates. */
-export function names(): Kind<z.ZodMiniType<string[], string[]>> {
-  return list({
-    type: 'list of names',
-    must: 'must be a list of names (letters, digits, . _ : / -), such as [one, two]; in the environment: one,two',
-    pattern: /^[\w.:/-]{1,200}$/,
-  })
-}
+export const names = list({
+  type: 'list of names',
+  must: 'must be a list of names (letters, digits, . _ : / -), such as [one, two]; in the environment: one,two',
+  pattern: /^[\w.:/-]{1,200}$/,
+})
 
 /** A program and its arguments, run without a shell. They are literal: a placeholder may be that of a shell. */
-export function command(): Kind<z.ZodMiniType<string[], string[]>> {
-  const error =
-    'must be a list of a program and its arguments, such as [/usr/local/bin/sign, --key, payments]; in the environment as JSON, in double quotes'
-  const entry = z.string({ error }).check(z.regex(/^[^\0]*$/, { error }))
-  const schema = z.array(entry, { error }).check(
-    z.minLength(1, { error }),
-    z.refine(([program]) => program !== '', { error }),
-  )
-  const fromText = (text: string): unknown => {
+export const command: Kind<z.ZodMiniType<string[], string[]>> = {
+  schema: z.array(z.string().check(z.regex(/^[^\0]*$/))).check(
+    z.minLength(1),
+    z.refine(([program]) => program !== ''),
+  ),
+  type: 'program and arguments',
+  must: 'must be a list of a program and its arguments, such as [/usr/local/bin/sign, --key, payments]; in the environment as JSON, in double quotes',
+  fromText(text) {
     try {
       return JSON.parse(text) as unknown
     } catch {
       return text
     }
-  }
-  return { schema, type: 'program and arguments', fromText, shown: false, verbatim: true }
+  },
+  shown: false,
+  verbatim: true,
 }
 
 /** A list of UUIDs, normalized to lower case. */
-export function uuids(): Kind<z.ZodMiniType<string[], string[]>> {
-  return list({
-    type: 'list of UUIDs',
-    must: 'must be a list of UUIDs, such as [123e4567-e89b-12d3-a456-426614174000]; in the environment separated by commas',
-    pattern: uuidPattern,
-    parse: (id) => id.toLowerCase(),
-  })
-}
+export const uuids = list({
+  type: 'list of UUIDs',
+  must: 'must be a list of UUIDs, such as [123e4567-e89b-12d3-a456-426614174000]; in the environment separated by commas',
+  pattern: uuidPattern,
+  parse: (id) => id.toLowerCase(),
+})
+
+const areUnique = (texts: string[]): boolean => new Set(texts).size === texts.length
+
+const subscriptionName = z.string().check(
+  z.regex(/^(?! |other$)[^\x00-\x1f\x7f-\x9f]{1,40}$/),
+  z.refine((text) => !isUuid(text)),
+)
 
 /** Names by UUID, normalized to lower case. Each name means one UUID; metrics have `other` for all without a name. */
-export function namesByUuid(): Kind<z.ZodMiniType<Record<string, string>, Record<string, string>>> {
-  const type = 'names by UUID'
-  const error =
-    'must be names of up to 40 characters by UUID, such as {123e4567-e89b-12d3-a456-426614174000: payments-eu}, ' +
-    'each UUID and each name once, and no name a UUID or other; in the environment UUID=name, separated by commas'
-  const name = z.string({ error }).check(
-    z.regex(/^(?! |other$)[^\x00-\x1f\x7f-\x9f]{1,40}$/, { error }),
-    z.refine((text) => !isUuid(text), { error }),
-  )
-  const areUnique = (texts: string[]): boolean => new Set(texts).size === texts.length
-  const schema = z.pipe(
-    z.record(z.string().check(z.regex(uuidPattern, { error })), name, { error }).check(
-      z.refine((named) => areUnique(Object.entries(named).flatMap(([id, text]) => [id.toLowerCase(), text])), {
-        error,
-      }),
-    ),
+export const namesByUuid: Kind<z.ZodMiniType<Record<string, string>, Record<string, string>>> = {
+  schema: z.pipe(
+    z
+      .record(z.string().check(z.regex(uuidPattern)), subscriptionName)
+      .check(z.refine((named) => areUnique(Object.entries(named).flatMap(([id, text]) => [id.toLowerCase(), text])))),
     z.transform((named: Record<string, string>) =>
       Object.fromEntries(Object.entries(named).map(([id, text]) => [id.toLowerCase(), text])),
     ),
-  )
+  ),
+  type: 'names by UUID',
+  must:
+    'must be names of up to 40 characters by UUID, such as {123e4567-e89b-12d3-a456-426614174000: payments-eu}, ' +
+    'each UUID and each name once, and no name a UUID or other; in the environment UUID=name, separated by commas',
   /** An object would keep the last of repeated UUIDs. */
-  const fromText = (text: string): unknown => {
+  fromText(text) {
     const entries = listFromText(text).map((entry) => {
       const [id = '', ...rest] = entry.split('=')
       return [id, rest.join('=')] as const
     })
     return areUnique(entries.map(([id]) => id)) ? Object.fromEntries(entries) : text
-  }
-  return { schema, type, fromText, shown: true }
+  },
 }
 
-export function listenHost(): Kind<z.ZodMiniType<string, string>> {
-  return written({
-    type: 'host name or address',
-    must: 'must be a host name or an address to listen on, such as 0.0.0.0 or ::, without brackets and port',
-    pattern: /^[A-Za-z0-9._:%-]{1,253}$/,
-    parse: (host) => (/[:%]/.test(host) && !isIPv6(host) ? undefined : host),
-  })
-}
+export const listenHost = written({
+  type: 'host name or address',
+  must: 'must be a host name or an address to listen on, such as 0.0.0.0 or ::, without brackets and port',
+  pattern: /^[A-Za-z0-9._:%-]{1,253}$/,
+  parse: (host) => (/[:%]/.test(host) && !isIPv6(host) ? undefined : host),
+})

@@ -29,7 +29,8 @@ export interface ConfigInput {
 }
 
 /** Message about an invalid value, omitting the value if it may be secret. */
-function refusalOf(key: Key, raw: unknown, message: string): string {
+function refusalOf(key: Key, raw: unknown): string {
+  const message = key.refusal?.(raw) ?? key.must
   if (!key.shown) return message
   if (typeof raw === 'string') return `${message}, not ${JSON.stringify(shownText(raw))}`
   return typeof raw === 'number' || typeof raw === 'boolean' ? `${message}, not ${raw}` : message
@@ -53,7 +54,7 @@ function checkKey(key: Key, given: Given | undefined): CheckedKey {
   const [origin, message] =
     given === undefined
       ? ['missing', `is required: set it in the file that --config names, or as ${key.environment}`]
-      : [given.origin, misread ?? refusalOf(key, raw, result.error?.issues[0]?.message ?? 'is not what it should be')]
+      : [given.origin, misread ?? refusalOf(key, raw)]
   return { given, value: undefined, fallback, problem: { key: key.key, origin, message } }
 }
 

@@ -14,6 +14,7 @@ import {
   names,
   namesByUuid,
   objectName,
+  pemSecret,
   scope,
   secretText,
   text,
@@ -32,14 +33,14 @@ import { baseUrl, exactUrl, healthUrl } from './url.ts'
  */
 export const schema = z.strictObject({
   instance: z.strictObject({
-    name: hostNamed(text(), 'Name of this instance in log lines, on the status page and in prompts.'),
+    name: hostNamed(text, 'Name of this instance in log lines, on the status page and in prompts.'),
   }),
   platform: z.strictObject({
     baseUrl: required(
-      baseUrl(),
+      baseUrl,
       "URL of the platform's API, up to /webhooks; any path, with or without a slash at its end.",
     ),
-    timeZone: setting(timeZone(), 'UTC', "Time zone of the platform's date-times, which carry none."),
+    timeZone: setting(timeZone, 'UTC', "Time zone of the platform's date-times, which carry none."),
     requestTimeout: setting(duration('100ms', '5m'), '10s', 'Deadline of one request, including its whole response.'),
     maxRequestsPerSecond: setting(
       decimal(0.1, 100_000),
@@ -47,28 +48,26 @@ export const schema = z.strictObject({
       'Maximum number of requests per second to the platform, all kinds together.',
     ),
     allowInsecure: setting(
-      flag(),
+      flag,
       false,
       'Allow http:// for the platform and its identity host on other hosts than this one. Never in production.',
     ),
   }),
   auth: z.strictObject({
-    authUrl: optional(exactUrl(), 'Identity host. Together with auth.realm: the issuer {authUrl}/auth/realms/{realm}.'),
-    realm: optional(word(), 'Realm at the identity host. Needs auth.authUrl.'),
+    authUrl: optional(exactUrl, 'Identity host. Together with auth.realm: the issuer {authUrl}/auth/realms/{realm}.'),
+    realm: optional(word, 'Realm at the identity host. Needs auth.authUrl.'),
     issuerUrl: optional(
-      exactUrl(),
+      exactUrl,
       'Issuer URL, instead of auth.authUrl and auth.realm; also the audience of assertions.',
     ),
-    clientId: required(text(), 'Client id of the service account.'),
+    clientId: required(text, 'Client id of the service account.'),
     privateKeyFile: optional(
-      filePath(),
+      filePath,
       "File with the service account's RSA private key (PEM); read again when it changes.",
     ),
-    privateKey: optional(verbatimSecret('PEM'), 'The private key itself (PEM), instead of auth.privateKeyFile.', {
-      secret: true,
-    }),
+    privateKey: optional(pemSecret, 'The private key itself (PEM), instead of auth.privateKeyFile.', { secret: true }),
     privateKeyPassphrase: optional(
-      verbatimSecret(),
+      verbatimSecret,
       'Passphrase of the private key, if it is encrypted; its file is read again with each new key.',
       {
         secret: true,
@@ -76,23 +75,23 @@ export const schema = z.strictObject({
       },
     ),
     signCommand: optional(
-      command(),
+      command,
       'Program, with arguments, that signs in place of a key: text on stdin, RS256 in Base64 on stdout. Needs auth.certificateFile.',
       { secret: true },
     ),
     certificateFile: optional(
-      filePath(),
+      filePath,
       "File with the key's certificate (PEM). Its expiry becomes a metric and an alert.",
     ),
-    scope: setting(scope(), 'api', 'Scope of the token request; empty: none is sent.'),
+    scope: setting(scope, 'api', 'Scope of the token request; empty: none is sent.'),
   }),
   schedule: z.strictObject({
     cron: setting(
-      cron(),
+      cron,
       '*/30 * * * * *',
       'When to sweep: second, minute, hour, day of month, month, day of week. It does not time retries: to stop them, pause.',
     ),
-    timeZone: setting(timeZone(), 'UTC', 'Time zone of schedule.cron.'),
+    timeZone: setting(timeZone, 'UTC', 'Time zone of schedule.cron.'),
   }),
   window: z.strictObject({
     lookback: setting(duration('1m', '3650d'), '7d', 'How far back to look for failed deliveries, by event time.'),
@@ -101,7 +100,7 @@ export const schema = z.strictObject({
       '1m',
       "Minimum age of an event, so that the platform's own delivery can finish first.",
     ),
-    notBefore: optional(instant(), 'Records of events before this moment are retried only by webhook id.'),
+    notBefore: optional(instant, 'Records of events before this moment are retried only by webhook id.'),
   }),
   backlog: z.strictObject({
     maxRecords: setting(
@@ -111,7 +110,7 @@ export const schema = z.strictObject({
     ),
   }),
   retry: z.strictObject({
-    enabled: setting(flag(), true, 'false: observe only. The daemon does everything but the retry itself.'),
+    enabled: setting(flag, true, 'false: observe only. The daemon does everything but the retry itself.'),
     concurrency: setting(
       integer(1, 256),
       24,
@@ -153,13 +152,13 @@ export const schema = z.strictObject({
   }),
   receiver: z.strictObject({
     healthUrl: optional(
-      healthUrl(),
+      healthUrl,
       'Health URL of the receiver, http or https. While it does not return 2xx, nothing is retried.',
     ),
   }),
   ledger: z.strictObject({
     url: optional(
-      healthUrl(),
+      healthUrl,
       'URL of the receiver that lists the events it has processed in a span; the daemon compares each hour with it. Unset: none.',
     ),
     key: setting(
@@ -180,37 +179,37 @@ export const schema = z.strictObject({
     ),
   }),
   select: z.strictObject({
-    eventTypes: setting(names(), [], 'Retry these event types only; empty: all.'),
-    subscriptionIds: setting(uuids(), [], 'Retry records of these subscriptions only; empty: all.'),
+    eventTypes: setting(names, [], 'Retry these event types only; empty: all.'),
+    subscriptionIds: setting(uuids, [], 'Retry records of these subscriptions only; empty: all.'),
   }),
   subscriptions: setting(
-    namesByUuid(),
+    namesByUuid,
     {},
     'Names of subscriptions by id, shown to people in place of the id: on the page, in notices and in commands.',
   ),
   server: z.strictObject({
     host: setting(
-      listenHost(),
+      listenHost,
       '0.0.0.0',
       'Address on which the daemon serves metrics, health, status and control requests.',
     ),
     port: setting(integer(0, 65_535), 10_964, "Port of the daemon's listener; 0 picks a free one."),
     commandPrefix: optional(
-      text(),
+      text,
       'Prefix of each command that is printed, so that it can be run as it stands: kubectl exec -n NAMESPACE POD -c webhook-reconciler --.',
     ),
     runbookUrl: optional(
-      healthUrl(),
+      healthUrl,
       'URL of your copy of docs/runbook.md: notices in /status and on the page link to their section.',
     ),
   }),
   control: z.strictObject({
     token: optional(
-      secretText(),
+      secretText,
       'Bearer token for the control requests, at least 32 characters. Unset: only commands on this host that can read the private key.',
       { secret: true, fileTwin: true },
     ),
-    allowRemote: setting(flag(), false, 'true: also accept control requests from other hosts.'),
+    allowRemote: setting(flag, false, 'true: also accept control requests from other hosts.'),
   }),
   leaderElection: z.strictObject({
     kind: setting(
@@ -219,7 +218,7 @@ export const schema = z.strictObject({
       'kubernetes: of all instances that share a Lease, one works and the others stand by. none: this instance always works.',
     ),
     leaseName: setting(
-      objectName(),
+      objectName,
       'webhook-reconciler',
       'Name of the Lease: one for each issuer and base URL, the same in all its instances.',
     ),
@@ -234,7 +233,7 @@ export const schema = z.strictObject({
   }),
   audit: z.strictObject({
     enabled: setting(
-      flag(),
+      flag,
       false,
       'true: one line on standard output for each retry, outcome and control request, at any log.level.',
     ),

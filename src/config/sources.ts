@@ -216,7 +216,7 @@ function readersOf(env: Variables, readFile: ReadFile, keys: readonly Key[]): Ma
       const text = key.secret ? value : value.trim()
       // A lost value must not disable a selection or limit, so an empty text counts only if the key accepts it.
       const isLost = text === '' && !key.schema.safeParse('').success
-      return { key, ...(isLost ? { problem: emptyMessage } : { raw: key.fromText(text) }) }
+      return { key, ...(isLost ? { problem: emptyMessage } : { raw: key.fromText?.(text) ?? text }) }
     })
     if (key.fileTwin === undefined) continue
     readers.set(key.fileTwin, (value) => {
