@@ -279,7 +279,7 @@ export function createParts(options: DaemonOptions): DaemonParts {
       maxRetriesPerSecond: config.retry.maxPerSecond,
       utcOffsetMs: connection.zone.toLocal(clock.now()) - clock.now(),
       circuits: current.subscriptions.views(clock.monotonic()),
-      causes: yield* causes.listed(current.backlog.bySubscription()),
+      causes: yield* causes.listed(current.backlog.bySubscription(), shown.skewMs.api),
       incident,
       history: history.steps(since),
       recovered: history.recovered(),

@@ -34,17 +34,24 @@ export interface Cause {
   refusedAgain: number
   /** Of these: the platform shows no attempt after their last three retries, or more. */
   unattempted: number
-  /** When the first of those reaches retry.maxAttempts if always rejected, epoch ms; Infinity without one. */
-  exhaustedAt: number
+  /** When the first of `refusedAgain` reaches retry.maxAttempts if always rejected; null without one. */
+  firstExhausted: Date | null
   /** Number of event types, and the largest (at most 20), redacted. */
   eventTypes: { total: number; list: { eventType: string; records: number }[] }
   byDecision: Counts
-  /** Latest attempt that the platform shows for any of them, epoch ms. */
-  lastAt: number
-  /** Event time of the oldest, epoch ms. */
-  oldestAt: number
-  /** The earliest. */
-  next: NextRetry
+  /** Latest attempt that the platform shows for any of them. */
+  lastAttempt: Date | null
+  /** By the platform's clock; the other times are by this host's. */
+  oldestEvent: Date | null
+  /** The earliest retry of any of them; null if unknown. */
+  nextRetry: Date | null
+  /** The reason for the wait until that retry. */
+  nextRetryBy: NextRetry['by']
+}
+
+/** A cause in documents, with the circuit of its subscription. */
+export interface CauseStatus extends Cause {
+  circuit: CircuitState
 }
 
 export interface Causes {
@@ -58,8 +65,8 @@ export interface Causes {
 
 export interface CauseGroups {
   look: LookAt
-  /** The largest groups, in detail. */
-  listed(bySubscription: ReadonlyMap<string, Iterable<FailedRecord>>): Steps<Causes>
+  /** The largest groups, in detail. `skewMs`: how far the platform's clock is ahead of this host's. */
+  listed(bySubscription: ReadonlyMap<string, Iterable<FailedRecord>>, skewMs: number): Steps<Causes>
 }
 
 /** Number of listed causes. */
@@ -67,7 +74,9 @@ export const maxCauses = 50
 const maxEventTypes = 20
 
 /** Records of one cause. There may be many causes: details are computed only for the listed ones. */
-interface Group extends Pick<Cause, 'subscriptionId' | 'responseStatusCode' | 'records' | 'oldestAt'> {
+interface Group extends Pick<Cause, 'subscriptionId' | 'responseStatusCode' | 'records'> {
+  /** Epoch ms. */
+  oldestAt: number
   situation: Situation
 }
 
@@ -78,17 +87,10 @@ function responseTo(entry: FailedRecord, isExhausted: boolean, { failing }: Situ
 }
 
 /** `all`: the records of its subscription. */
-function* toCause(group: Group, all: Iterable<FailedRecord>, policy: Policy): Steps<Cause> {
-  const { situation, ...known } = group
-  const none = {
-    refusedAgain: 0,
-    unattempted: 0,
-    exhaustedAt: Infinity,
-    lastAt: -Infinity,
-    next: noRetry,
-    byDecision: noCounts(),
-  }
-  const cause = { ...known, ...none }
+function* toCause(group: Group, all: Iterable<FailedRecord>, policy: Policy, skewMs: number): Steps<Cause> {
+  const { oldestAt, situation, ...known } = group
+  const byDecision = noCounts()
+  let [refusedAgain, unattempted, firstExhaustedAt, lastAt, next] = [0, 0, Infinity, -Infinity, noRetry]
   const types = new Map<string, number>()
   let looked = 0
   for (const entry of all) {
@@ -100,18 +102,25 @@ function* toCause(group: Group, all: Iterable<FailedRecord>, policy: Policy): St
     if (responseTo(entry, isExhausted, situation) !== group.responseStatusCode) continue
     types.set(entry.eventType, (types.get(entry.eventType) ?? 0) + 1)
     const why = isExhausted ? undefined : refusalOf(entry, situation)?.why
-    if (why === 'unattempted') cause.unattempted += 1
+    if (why === 'unattempted') unattempted += 1
     if (why === 'refused') {
-      cause.refusedAgain += 1
-      cause.exhaustedAt = Math.min(cause.exhaustedAt, exhaustedAt(entry, policy))
+      refusedAgain += 1
+      firstExhaustedAt = Math.min(firstExhaustedAt, exhaustedAt(entry, policy))
     }
-    cause.byDecision[verdict.decision] += 1
-    cause.lastAt = Math.max(cause.lastAt, entry.lastAt)
-    cause.next = soonerOf(cause.next, nextRetryOf(verdict, situation, retriedUntil(entry, policy)))
+    byDecision[verdict.decision] += 1
+    lastAt = Math.max(lastAt, entry.lastAt)
+    next = soonerOf(next, nextRetryOf(verdict, situation, retriedUntil(entry, policy)))
   }
   const first = [...types].toSorted(([, a], [, b]) => b - a).slice(0, maxEventTypes)
   const list = first.map(([eventType, records]) => ({ eventType: redact(eventType), records }))
-  return { ...cause, eventTypes: { total: types.size, list } }
+  return {
+    ...{ ...known, refusedAgain, unattempted, byDecision, eventTypes: { total: types.size, list } },
+    firstExhausted: toDate(firstExhaustedAt - skewMs),
+    lastAttempt: toDate(lastAt - skewMs),
+    oldestEvent: toDate(oldestAt),
+    nextRetry: toDate(next.at - skewMs),
+    nextRetryBy: next.by,
+  }
 }
 
 const byCount = (a: Group, b: Group): number => b.records - a.records || a.oldestAt - b.oldestAt
@@ -139,7 +148,7 @@ export function createCauses(policy: Policy): CauseGroups {
       records += 1
       if (isExhausted) oldestExhaustedAt = Math.min(oldestExhaustedAt, eventAt)
     },
-    *listed(bySubscription) {
+    *listed(bySubscription, skewMs) {
       const largest = new TinyQueue<Group>([], (a, b) => byCount(b, a))
       for (const [index, group] of groups.entries()) {
         if (index > 0 && index % lookedAtPerStep === 0) yield
@@ -150,41 +159,8 @@ export function createCauses(policy: Policy): CauseGroups {
       }
       const list: Cause[] = []
       for (const group of largest.data.toSorted(byCount))
-        list.push(yield* toCause(group, bySubscription.get(group.subscriptionId) ?? [], policy))
+        list.push(yield* toCause(group, bySubscription.get(group.subscriptionId) ?? [], policy, skewMs))
       return { total: groups.length, records, list, oldestExhaustedAt }
     },
-  }
-}
-
-/** A cause in documents. */
-export interface CauseStatus extends Omit<Cause, 'exhaustedAt' | 'lastAt' | 'oldestAt' | 'next'> {
-  /** When the first of `refusedAgain` reaches retry.maxAttempts if always rejected; null without one. */
-  firstExhausted: Date | null
-  lastAttempt: Date | null
-  oldestEvent: Date | null
-  /** The earliest retry of any of them; null if unknown. */
-  nextRetry: Date | null
-  /** The reason for the wait until that retry. */
-  nextRetryBy: NextRetry['by']
-  /** The circuit of its subscription. */
-  circuit: CircuitState
-}
-
-/** `skewMs`: how far the platform's clock is ahead of the one that times are shown by. */
-export function showCause(
-  { exhaustedAt, lastAt, next, oldestAt, ...cause }: Cause,
-  circuit: CircuitState,
-  skewMs: number,
-): CauseStatus {
-  const [lastAttempt, nextRetry] = [toDate(lastAt - skewMs), toDate(next.at - skewMs)]
-  const firstExhausted = toDate(exhaustedAt - skewMs)
-  return {
-    ...cause,
-    circuit,
-    firstExhausted,
-    lastAttempt,
-    oldestEvent: toDate(oldestAt),
-    nextRetry,
-    nextRetryBy: next.by,
   }
 }

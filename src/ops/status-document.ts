@@ -10,7 +10,7 @@ import { describeGate, type ShutGate } from '../reconcile/retry/gates.ts'
 import type { OperatorPause } from '../reconcile/retry/operator-pause.ts'
 import { toDate } from '../runtime/instant.ts'
 import { booksStatus } from './books-status.ts'
-import { showCause, type Causes } from './causes.ts'
+import type { Causes, CauseStatus } from './causes.ts'
 import { failureText } from './words.ts'
 
 /** `well`; `working`: it recovers by itself; `waiting`: for something transient or intended; `trouble`: a person is needed. */
@@ -146,12 +146,15 @@ function expiringStatus({ expiring, expiringEndless: { paused, throttled } }: St
   return { total: due + backingOff + exhausted + blocked + awaiting, byDecision, paused, throttled }
 }
 
-function causesStatus({ causes, circuits, onlyCounted, skewMs }: StatusState) {
+function causesStatus({ causes, circuits, onlyCounted }: StatusState) {
   const states = new Map(circuits.map(({ state, subscriptionId }) => [subscriptionId, state]))
   const listed = causes.list.reduce((sum, { records }) => sum + records, 0)
   return {
     total: causes.total,
-    list: causes.list.map((cause) => showCause(cause, states.get(cause.subscriptionId) ?? 'closed', skewMs.api)),
+    list: causes.list.map((cause): CauseStatus => ({
+      ...cause,
+      circuit: states.get(cause.subscriptionId) ?? 'closed',
+    })),
     more: { causes: causes.total - causes.list.length, records: causes.records - listed },
     onlyCounted,
   }

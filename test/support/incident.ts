@@ -3,7 +3,6 @@ import type { HistoryStep } from '../../src/observe/history.ts'
 import { noEndless } from '../../src/reconcile/retry/backlog.ts'
 import type { StatusState } from '../../src/ops/status-document.ts'
 import type { Cause, Causes } from '../../src/ops/causes.ts'
-import { noRetry } from '../../src/reconcile/decide.ts'
 import { aCircuit, aStatusState } from './status.ts'
 
 export const incidentNow = Date.UTC(2026, 0, 15, 12)
@@ -29,12 +28,13 @@ export function aCause(changes: Partial<Cause> = {}): Cause {
     records: 1,
     refusedAgain: 0,
     unattempted: 0,
-    exhaustedAt: Infinity,
+    firstExhausted: null,
     eventTypes: ofOneType('outgoing-transfer-completed', changes.records ?? 1),
     byDecision: { ...noDecisions, due: 1 },
-    lastAt: incidentNow - 5 * minuteMs,
-    oldestAt: incidentNow - 3 * hourMs,
-    next: { by: 'time', at: incidentNow },
+    lastAttempt: new Date(incidentNow - 5 * minuteMs),
+    oldestEvent: new Date(incidentNow - 3 * hourMs),
+    nextRetry: new Date(incidentNow),
+    nextRetryBy: 'time',
     ...changes,
   }
 }
@@ -78,8 +78,9 @@ export function incidentCauses(): Causes {
         responseStatusCode: null,
         records: 1791,
         byDecision: { ...noDecisions, blocked: 1791 },
-        next: { by: 'probe', at: incidentNow + 83_000 },
-        oldestAt: incidentNow - 170 * minuteMs,
+        nextRetry: new Date(incidentNow + 83_000),
+        nextRetryBy: 'probe',
+        oldestEvent: new Date(incidentNow - 170 * minuteMs),
       }),
       aCause({
         eventTypes: ofOneType('account-activated', 9),
@@ -87,8 +88,9 @@ export function incidentCauses(): Causes {
         responseStatusCode: 422,
         records: 9,
         byDecision: { ...noDecisions, exhausted: 9 },
-        next: noRetry,
-        oldestAt: incidentNow - 90 * hourMs,
+        nextRetry: null,
+        nextRetryBy: 'never',
+        oldestEvent: new Date(incidentNow - 90 * hourMs),
       }),
     ],
     oldestExhaustedAt: incidentNow - 90 * hourMs,

@@ -31,10 +31,13 @@ function backlogOf(records: WebhookRecord[]): TestBacklog {
   return backlog
 }
 
+/** The platform's clock is a second ahead of this host's. */
+const skewMs = 1000
+
 function group(backlog: TestBacklog, situationOf: SituationOf = () => ({ now: testNow })): Causes {
   const causes = createCauses(defaultPolicy)
   finish(backlog.summary(situationOf, causes.look))
-  return finish(causes.listed(backlog.bySubscription()))
+  return finish(causes.listed(backlog.bySubscription(), skewMs))
 }
 
 /** Subscription, answer, number of records, and its event types. */
@@ -68,7 +71,7 @@ test('an outage of two receivers, with records of several types, is four rows: t
     [third, 503, 5, 'a 5'],
     ['', 503, 1, ' 1'],
   ])
-  expect(causes.list.map(({ oldestAt }) => testNow - dayMs - oldestAt)).toEqual([39, 14, 4, 0])
+  expect(causes.list.map(({ oldestEvent }) => testNow - dayMs - Number(oldestEvent))).toEqual([39, 14, 4, 0])
 })
 
 test('a cause says what is decided of its records, and when the first goes out; the summary, when the last backoff ends', () => {
@@ -87,12 +90,12 @@ test('a cause says what is decided of its records, and when the first goes out; 
   const { list } = group(backlog, (id) => ({ now: testNow, ...(id === third && open) }))
   expect(list).toHaveLength(2)
   // A retry that the platform refused has no response of the receiver.
-  expect(list[0]?.lastAt).toBe(testNow - 1000)
+  expect(list[0]?.lastAttempt).toEqual(new Date(testNow - 1000 - skewMs))
   expect(list[0]?.byDecision).toEqual({ due: 1, 'backing-off': 2, exhausted: 1, excluded: 0, blocked: 0, awaiting: 1 })
   expect(list[1]?.byDecision).toMatchObject({ blocked: 1, due: 0 })
-  expect(list.map(({ next }) => next)).toEqual([
-    { by: 'time', at: testNow },
-    { by: 'probe', at: testNow + minuteMs },
+  expect(list.map(({ nextRetry, nextRetryBy }) => [nextRetryBy, nextRetry])).toEqual([
+    ['time', new Date(testNow - skewMs)],
+    ['probe', new Date(testNow + minuteMs - skewMs)],
   ])
   const { lastDueAt } = finish(backlog.summary(() => ({ now: testNow })))
   const seed = backlog.get(idOf(4))?.jitterSeed ?? 0
@@ -147,7 +150,7 @@ test('refused again and again is what failed twice while its circuit was closed,
   const delays = [2, 1].map((left) => backoffDelayMs(entry.jitterSeed, maxAttempts - left, backoff))
   seen({ tries: maxAttempts - 2 })
   const [cause] = group(backlog).list
-  expect(cause?.exhaustedAt).toBe(testNow - 1000 + (delays[0] ?? 0) + (delays[1] ?? 0))
+  expect(cause?.firstExhausted).toEqual(new Date(testNow - 1000 - skewMs + (delays[0] ?? 0) + (delays[1] ?? 0)))
   expect(seen({ tries: maxAttempts })).toEqual([0, refusing(0), undefined])
 })
 
@@ -157,7 +160,7 @@ test('nothing, or what is excluded, is no cause', () => {
   for (const entry of backlog.entries())
     causes.look(entry, { decision: 'excluded', dueAt: testNow, because: 'event-type' }, { now: testNow })
   const none = { total: 0, records: 0, list: [], oldestExhaustedAt: Infinity }
-  expect(finish(causes.listed(backlog.bySubscription()))).toEqual(none)
+  expect(finish(causes.listed(backlog.bySubscription(), skewMs))).toEqual(none)
 })
 
 test('of many causes and types the largest are listed, and all are counted', () => {
@@ -176,7 +179,8 @@ test('of many causes and types the largest are listed, and all are counted', () 
   expect(total).toBe(77)
   const counts = list.map(({ records: count }) => count)
   expect([counts.length, counts]).toEqual([50, counts.toSorted((a, b) => b - a)])
-  expect(list[0]).toMatchObject({ records: 76, eventTypes: { total: 76, list: { length: 20 } } })
+  const never = { nextRetry: null, nextRetryBy: 'never' }
+  expect(list[0]).toMatchObject({ records: 76, eventTypes: { total: 76, list: { length: 20 } }, ...never })
   expect(oldestExhaustedAt).toBe(testNow - dayMs - 2_999_000)
 })
 
@@ -185,5 +189,5 @@ test('very many are looked at in steps', () => {
   const causes = createCauses(defaultPolicy)
   const stepsOf = (steps: Steps<unknown>): number => [...steps].length
   expect(stepsOf(backlog.summary(() => ({ now: testNow }), causes.look))).toBe(2)
-  expect(stepsOf(causes.listed(backlog.bySubscription()))).toBe(2)
+  expect(stepsOf(causes.listed(backlog.bySubscription(), skewMs))).toBe(2)
 })

@@ -1,6 +1,5 @@
 // The end as page and terminal say it: when all has arrived, or why that is not known.
 import { expect, test } from 'vitest'
-import { showCause } from '../../../src/ops/causes.ts'
 import { doneOf, missingText, recoveredOf, refusedText } from '../../../src/ops/figures.ts'
 import { toStatus } from '../../../src/ops/status.ts'
 import type { StatusFacts } from '../../../src/ops/status-document.ts'
@@ -53,9 +52,10 @@ test.each<[string, (number | null)[]]>([
   ['does not respond to', [null]],
   ['keeps failing', [422, null]],
 ])('the receiver %s what it answers with %j', (does, codes) => {
-  const causes = codes.map((responseStatusCode) =>
-    showCause(aCause({ responseStatusCode, refusedAgain: 1 }), 'closed', 0),
-  )
+  const causes = codes.map((responseStatusCode) => ({
+    ...aCause({ responseStatusCode, refusedAgain: 1 }),
+    circuit: 'closed' as const,
+  }))
   expect(refusedText(2, causes)).toBe(`The receiver ${does} 2 deliveries.`)
 })
 
@@ -86,7 +86,7 @@ test.each([
   ['at the attempt limit', [5 * hourMs, 3 * hourMs], 9 * hourMs, 'reaches retry.maxAttempts, the first in 3 h'],
   ['with the window', [5 * hourMs], 4 * hourMs, 'leaves the window, the first in 4 h'],
 ])('what is refused again and again ends %s', (_, limits, expiresIn, end) => {
-  const list = limits.map((ms) => aCause({ refusedAgain: 1, exhaustedAt: incidentNow + ms }))
+  const list = limits.map((ms) => aCause({ refusedAgain: 1, firstExhausted: new Date(incidentNow + ms) }))
   const status = toStatus(
     aStatusState({
       ...swept,

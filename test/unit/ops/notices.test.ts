@@ -32,7 +32,7 @@ function causesOf(...states: readonly ('open' | 'closed')[]): StatusState['cause
   return { ...noCauses, total: list.length, records: list.length, list }
 }
 
-const probeSoon = { by: 'probe', at: incidentNow + minuteMs / 2 } as const
+const probeSoon = { nextRetryBy: 'probe', nextRetry: new Date(incidentNow + minuteMs / 2) } as const
 
 /** Two states of gates in one. */
 function both(first: Partial<StatusState>, second: Partial<StatusState>): Partial<StatusState> {
@@ -301,7 +301,7 @@ describe('notices', () => {
         failed: blocked,
         gates: [{ gate: 'circuit', since: undefined, subscriptions: 2 }],
         circuits: [aCircuit(), aCircuit({ subscriptionId: 'two', pausesForMs: 2 * minuteMs })],
-        causes: { ...noCauses, total: 1, records: 1, list: [aCause({ subscriptionId: 'two', next: probeSoon })] },
+        causes: { ...noCauses, total: 1, records: 1, list: [aCause({ subscriptionId: 'two', ...probeSoon })] },
       },
       / 10 of 10 retries failed again, since 11:59:00 UTC\. Next probe in 30 s\.$/,
     ],

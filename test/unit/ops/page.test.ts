@@ -7,7 +7,7 @@ import { renderPage, type PageView } from '../../../src/ops/page.ts'
 import { pageHeaders } from '../../../src/ops/page-styles.ts'
 import { toStatus } from '../../../src/ops/status.ts'
 import type { StatusState } from '../../../src/ops/status-document.ts'
-import { noRetry, type NextRetry } from '../../../src/reconcile/decide.ts'
+import type { NextRetry } from '../../../src/reconcile/decide.ts'
 import {
   aCause,
   anIncident,
@@ -247,16 +247,17 @@ describe('in one look', () => {
   })
 })
 
-test.each<[NextRetry, string]>([
-  [{ by: 'time', at: incidentNow - 1 }, 'now'],
-  [{ by: 'time', at: incidentNow + 50_000 }, 'in 50 s'],
-  [{ by: 'probe', at: incidentNow + 30_000 }, 'a probe in 30 s'],
-  [{ by: 'gate', at: incidentNow + 30_000 }, 'in 30 s or later'],
-  [{ by: 'gate', at: Infinity }, 'when retries resume'],
-  [{ by: 'outcome', at: Infinity }, 'after an outcome'],
-  [noRetry, 'manual only'],
-])('the next attempt by %o: %s', (next, words) => {
-  const cause = aCause({ records: 10, byDecision: { ...noDecisions, blocked: 10 }, next })
+test.each<[NextRetry['by'], number | undefined, string]>([
+  ['time', -1, 'now'],
+  ['time', 50_000, 'in 50 s'],
+  ['probe', 30_000, 'a probe in 30 s'],
+  ['gate', 30_000, 'in 30 s or later'],
+  ['gate', undefined, 'when retries resume'],
+  ['outcome', undefined, 'after an outcome'],
+  ['never', undefined, 'manual only'],
+])('the next attempt by %s, %o ms from now: %s', (nextRetryBy, inMs, words) => {
+  const nextRetry = inMs === undefined ? null : new Date(incidentNow + inMs)
+  const cause = aCause({ records: 10, byDecision: { ...noDecisions, blocked: 10 }, nextRetry, nextRetryBy })
   const causes = { ...noCauses, total: 1, records: 10, list: [cause] }
   expect(read(aStatusState({ ...swept, causes }))).toContain(`10 blocked ${words} 3 h `)
 })

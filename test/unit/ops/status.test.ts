@@ -3,14 +3,13 @@ import { describe, expect, test } from 'vitest'
 import type { SweepEnd } from '../../../src/observe/progress.ts'
 import { toStatus } from '../../../src/ops/status.ts'
 import type { StatusState } from '../../../src/ops/status-document.ts'
-import { noRetry } from '../../../src/reconcile/decide.ts'
-import { createCauses, type Cause, type CauseStatus } from '../../../src/ops/causes.ts'
+import { createCauses } from '../../../src/ops/causes.ts'
 import { ibanOf } from '../../support/canaries.ts'
-import { aCause, anIncident, refusing, uuid } from '../../support/incident.ts'
+import { anIncident, refusing, uuid } from '../../support/incident.ts'
 import { defaultPolicy, due, learn, listingOf, testNow } from '../../support/backlog.ts'
 import { testBacklog } from '../../support/reconcile.ts'
 import { finish } from '../../../src/runtime/steps.ts'
-import { aCircuit, aStatusState, noCauses } from '../../support/status.ts'
+import { aCircuit, aStatusState } from '../../support/status.ts'
 
 const at = Date.UTC(2026, 0, 15, 12)
 
@@ -81,31 +80,17 @@ test('a receiver that has not been asked is there, with null, and no gate', () =
   expect({ holding, receiver }).toEqual({ holding: [], receiver: { up: null, detail: null } })
 })
 
-describe('causes', () => {
-  function causeOf(changes: Partial<Cause>, state: Partial<StatusState> = {}): CauseStatus | undefined {
-    const causes = { ...noCauses, total: 1, records: 1, list: [aCause(changes)] }
-    return toStatus(aStatusState({ causes, ...state })).causes.list[0]
-  }
-
-  test("the next attempt, by this host's clock: the platform's is ahead", () => {
-    const next = { by: 'probe', at: at + 50_000 } as const
-    const shown = causeOf({ next }, { skewMs: { auth: 0, api: 20_000 } })
-    expect(shown).toMatchObject({ nextRetry: new Date(at + 30_000), nextRetryBy: 'probe' })
-    expect(causeOf({ next: noRetry })).toMatchObject({ nextRetry: null, nextRetryBy: 'never' })
+test('an incident: the pace, and when it will be done by it', () => {
+  const { causes, drain, exhausted } = toStatus(anIncident({ endless: refusing(0) }))
+  expect(drain).toEqual({
+    recoveredPerMinute: 95,
+    seconds: 4416,
+    doneAt: new Date('2026-01-15T13:13:35.368Z'),
+    limitedBy: 'pace',
+    failedShare: 0,
   })
-
-  test('an incident: the pace, and when it will be done by it', () => {
-    const { causes, drain, exhausted } = toStatus(anIncident({ endless: refusing(0) }))
-    expect(drain).toEqual({
-      recoveredPerMinute: 95,
-      seconds: 4416,
-      doneAt: new Date('2026-01-15T13:13:35.368Z'),
-      limitedBy: 'pace',
-      failedShare: 0,
-    })
-    expect(causes).toMatchObject({ total: 3, more: { causes: 0, records: 0 }, onlyCounted: 0 })
-    expect(exhausted).toEqual({ total: 9, oldest: new Date('2026-01-11T18:00:00.000Z') })
-  })
+  expect(causes).toMatchObject({ total: 3, more: { causes: 0, records: 0 }, onlyCounted: 0 })
+  expect(exhausted).toEqual({ total: 9, oldest: new Date('2026-01-11T18:00:00.000Z') })
 })
 
 test('of what the platform sends only ids, types and codes get in; an account number or a secret in them is hidden', () => {
@@ -120,7 +105,7 @@ test('of what the platform sends only ids, types and codes get in; an account nu
   for (const entry of backlog.entries()) Object.assign(entry, { subscriberUrl: 'CANARY' })
   const groups = createCauses(defaultPolicy)
   finish(backlog.summary(() => ({ now: testNow }), groups.look))
-  const causes = finish(groups.listed(backlog.bySubscription()))
+  const causes = finish(groups.listed(backlog.bySubscription(), 0))
   const text = JSON.stringify(toStatus(aStatusState({ causes })))
   expect(text).toContain('paid ')
   for (const hidden of [iban, 'x1x1x1', 'CANARY']) expect(text).not.toContain(hidden)
