@@ -10,7 +10,6 @@ import type { LogFields } from './observe/log/log-events.ts'
 import type { AllProbes } from './reconcile/retry/subscriptions.ts'
 import type { Listener } from './ops/listen.ts'
 import { createAccess } from './ops/access.ts'
-import { createGrace } from './ops/grace.ts'
 import { startOpsServer } from './ops/server.ts'
 import { standbyText } from './ops/words.ts'
 import { mismatchOf, type Certificate } from './platform/auth/certificate.ts'
@@ -228,28 +227,50 @@ function startedFields(options: DaemonOptions, port: number): LogFields['daemon_
   }
 }
 
+/** The grace period after `stop`: how long retries in flight may continue. Logs the shutdown, and how many were cut off. */
+function createGrace({ clock, config, log, stop }: DaemonOptions, inFlight: () => number) {
+  const { grace } = config.shutdown
+  /** Aborted at its end, or when nothing is left to wait for. */
+  const over = new AbortController()
+  let cutOff = 0
+
+  function begin(): void {
+    const signal = stop.reason instanceof Error ? stop.reason.message : undefined
+    log.event('shutdown_started', { signal, inFlight: inFlight(), grace: formatDuration(grace) })
+    const cancel = clock.timer(grace, () => {
+      cutOff = inFlight()
+      over.abort()
+      if (cutOff > 0) log.event('shutdown_grace_expired', { inFlight: cutOff })
+    })
+    over.signal.addEventListener('abort', cancel, { once: true })
+  }
+
+  if (stop.aborted) begin()
+  else stop.addEventListener('abort', begin, { once: true, signal: over.signal })
+  return { over, cutOff: () => cutOff }
+}
+
 /**
  * Runs until `stop` is aborted, or once until nothing is left to do, then lets retries in flight finish within
  * `shutdown.grace`.
  * @throws ConfigurationError or CommandFailure if it cannot listen; any other error is a bug.
  */
 export async function runDaemon(options: DaemonOptions): Promise<ExitCode> {
-  const { clock, config, log, stop } = options
+  const { log, stop } = options
   const parts = createParts(options)
   const server = await openOpsServer(options, parts)
   log.event('daemon_started', startedFields(options, server.port))
-  const inFlight = (): number => parts.reconciler().dispatcher.inFlight()
-  const grace = createGrace({ stop, graceMs: config.shutdown.grace, inFlight, clock, log })
+  const grace = createGrace(options, () => parts.reconciler().dispatcher.inFlight())
   try {
     try {
-      if (!stop.aborted) await work(options, parts, grace.signal)
+      if (!stop.aborted) await work(options, parts, grace.over.signal)
     } finally {
       parts.end()
     }
     log.event('daemon_stopped', { cutOff: grace.cutOff() })
     return options.once === true ? codeOfOnce(parts, options) : exitCode.done
   } finally {
-    grace.end()
+    grace.over.abort()
     await server.close()
   }
 }
