@@ -4,7 +4,8 @@ import type { CauseStatus } from '../ops/causes.ts'
 import { platformNow } from '../ops/figures.ts'
 import type { StatusFacts } from '../ops/status-document.ts'
 import { count, counted } from '../runtime/counted.ts'
-import { cell, createShortIds, paragraph, table } from './format.ts'
+import { subscriptionName } from '../ops/words.ts'
+import { cell, paragraph, table } from './format.ts'
 
 const maxCauses = 10
 
@@ -16,10 +17,7 @@ export function causeTable(
   const { list, more, onlyCounted, total } = causes
   const evicted = onlyCounted > 0 ? paragraph(`... and ${onlyCountedText(onlyCounted)}`, width) : ''
   if (total === 0) return evicted && `\n${evicted}`
-  const idOf = createShortIds(
-    list.map(({ subscriptionId }) => subscriptionId),
-    subscriptions,
-  )
+  const idOf = (id: string): string => subscriptionName(id, subscriptions)
   const context = { now: times.now, platformNow: platformNow(times), idOf }
   const columns = causeColumns.map((column) => ({
     ...column,

@@ -1,6 +1,6 @@
-// Text for terminals: results, tables that fit the width, short ids, colours, and a progress line.
+// Text for terminals: results, tables that fit the width, colours, and a progress line.
 import { styleText } from 'node:util'
-import { prefixed, type SubscriptionNames } from '../ops/words.ts'
+import { prefixed } from '../ops/words.ts'
 import { count } from '../runtime/counted.ts'
 import { redact, redactedJson, visibleText } from '../runtime/redact.ts'
 import type { CommandFlags } from './flags.ts'
@@ -139,17 +139,6 @@ export function paragraph(text: string, width = Infinity, label = '', indent = l
 /** Terminal width of an output; undefined if unknown. */
 export function widthOf({ columns = 0, isTTY }: Output): number | undefined {
   return isTTY === true && columns > 0 ? columns : undefined
-}
-
-const minIdLength = 8
-
-/** Names, or the shortest unique id prefixes: `0d8e6b1c`. */
-export function createShortIds(ids: Iterable<string>, names: SubscriptionNames): (id: string) => string {
-  const all = [...new Set(ids)]
-  const longest = Math.max(minIdLength, ...all.map((id) => id.length))
-  let length = minIdLength
-  while (length < longest && new Set(all.map((id) => id.slice(0, length))).size < all.length) length += 1
-  return (id) => cell(names[id] ?? id.slice(0, length))
 }
 
 export type Colour = 'green' | 'yellow' | 'red' | 'dim' | 'bold'

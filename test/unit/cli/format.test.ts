@@ -1,6 +1,6 @@
-// Tables, short ids, colours and the line of progress: nothing from outside can move the cursor, and narrow terminals stay readable.
+// Tables, colours and the line of progress: nothing from outside can move the cursor, and narrow terminals stay readable.
 import { describe, expect, test } from 'vitest'
-import { cell, createProgress, createShortIds, paragraph, table, type TableColumn } from '../../../src/cli/format.ts'
+import { cell, createProgress, paragraph, table, type TableColumn } from '../../../src/cli/format.ts'
 
 describe('a table', () => {
   type Row = readonly string[]
@@ -44,14 +44,6 @@ test('a text is broken where the line ends, and goes on under its beginning', ()
   expect(paragraph('aaaa bbbb cccc', undefined, 'By: ')).toBe('By: aaaa bbbb cccc\n')
   expect(paragraph('aaaa bbbb cccc', 13, 'By: ')).toBe('By: aaaa bbbb\n    cccc\n')
   expect(paragraph('aaaa bbbb', 1, 'By: ', 1)).toBe('By: aaaa\n bbbb\n')
-})
-
-test('short ids are as long as they must be to differ', () => {
-  const [a, b] = ['0d8e6b1c-5f2a-4c57', '0d8e6b1c-5f2b-4c57']
-  expect(createShortIds([a, a], {})(a)).toBe('0d8e6b1c')
-  expect(createShortIds([a, b], {})(a)).toBe('0d8e6b1c-5f2a')
-  expect(createShortIds([a, b], { [a]: 'payments-eu' })(a)).toBe('payments-eu')
-  expect(createShortIds([], {})('')).toBe('-')
 })
 
 test.each([
