@@ -2,6 +2,7 @@
 import { request, type IncomingMessage } from 'node:http'
 import { loadSections } from '../config/load.ts'
 import type { Config } from '../config/schema.ts'
+import { deadline } from '../runtime/clock.ts'
 import { exitCode, UsageError, type ExitCode } from '../runtime/errors.ts'
 import { visibleText } from '../runtime/redact.ts'
 import { userAgentOf } from '../runtime/user-agent.ts'
@@ -55,10 +56,7 @@ export async function callDaemon(
   { body: sent, headers, timeoutMs, url, ...options }: DaemonCall,
   { clock, signal, version }: Pick<Io, 'clock' | 'signal' | 'version'>,
 ): Promise<DaemonResponse> {
-  const late = new AbortController()
-  const cancel = clock.timer(timeoutMs, () => {
-    late.abort()
-  })
+  using late = deadline(clock, timeoutMs, new Error('the daemon did not respond in time'))
   try {
     const outgoing = request(url, {
       ...options,
@@ -75,8 +73,6 @@ export async function callDaemon(
     signal.throwIfAborted()
     if (late.signal.aborted) return { problem: 'TIMEOUT' }
     return { problem: error instanceof Error && 'code' in error ? String(error.code) : 'no response' }
-  } finally {
-    cancel()
   }
 }
 

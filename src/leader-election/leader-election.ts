@@ -1,7 +1,7 @@
 // Leader election by a Lease, by the rules of client-go: the instance that renews it leads; an expired lease may be taken.
 // @see https://pkg.go.dev/k8s.io/client-go/tools/leaderelection
 import pLimit from 'p-limit'
-import type { Clock } from '../runtime/clock.ts'
+import { deadline, type Clock } from '../runtime/clock.ts'
 import { parseInstant } from '../runtime/instant.ts'
 import { abortable } from '../runtime/notifier.ts'
 import { runTogether } from '../runtime/run-together.ts'
@@ -41,15 +41,8 @@ async function within<T>(
   clock: Pick<Clock, 'timer'>,
   act: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
-  const late = new AbortController()
-  const cancel = clock.timer(ms, () => {
-    late.abort(new LeaseFailure('unreachable', message))
-  })
-  try {
-    return await abortable(act(late.signal), late.signal)
-  } finally {
-    cancel()
-  }
+  using late = deadline(clock, ms, new LeaseFailure('unreachable', message))
+  return await abortable(act(late.signal), late.signal)
 }
 
 /** Repeats at once when another instance wrote in between; usually that instance has won. */

@@ -8,7 +8,7 @@ import { maxNamed } from '../reconcile/books/hours.ts'
 import { failureOf, sentencesOf } from '../reconcile/platform-trouble.ts'
 import type { Policy } from '../reconcile/policy.ts'
 import { sumOf } from '../reconcile/reasons.ts'
-import type { Clock } from '../runtime/clock.ts'
+import { deadline, type Clock } from '../runtime/clock.ts'
 import { count, counted } from '../runtime/counted.ts'
 import { isAbort } from '../runtime/errors.ts'
 import { finishInTurns, type Turn } from '../runtime/steps.ts'
@@ -216,15 +216,6 @@ export function createRecords({
     return all
   }
 
-  /** Limits the listing of one request. */
-  function deadline(): { cancel: () => void; signal: AbortSignal } {
-    const late = new AbortController()
-    const cancel = clock.timer(maxListingMs, () => {
-      late.abort(new Error('the list took too long'))
-    })
-    return { cancel, signal: late.signal }
-  }
-
   async function* partsOf({ after, filter }: RecordsRequest, late: AbortSignal): AsyncGenerator<FoundRecords> {
     const { eventId, from = 0, until = reconciler().client.now(), webhookIds } = filter
     if (eventId !== undefined) yield await lister.ofEvent(eventId, late)
@@ -240,13 +231,13 @@ export function createRecords({
   /** The listing ends before the response starts: the retries of the slice being listed wait for it. */
   async function fromPlatform(request: RecordsRequest): Promise<RecordsPage> {
     const { filter, limit } = request
-    const { cancel, signal } = deadline()
+    using late = deadline(clock, maxListingMs, new Error('the list took too long'))
     type End = Pick<RecordsPage, 'error' | 'incomplete' | 'next' | 'notFound'>
     const end: End = { next: undefined, notFound: [], incomplete: undefined, error: undefined }
     const page: ReturnType<typeof listed> = []
     let last: End['next']
     try {
-      for await (const found of partsOf(request, signal)) {
+      for await (const found of partsOf(request, late.signal)) {
         end.incomplete = found.problem ?? end.incomplete
         const fitting = listed(found, request).slice(0, limit - page.length)
         page.push(...fitting)
@@ -262,23 +253,21 @@ export function createRecords({
       }
     } catch (error) {
       const failure = failureOf(error)
-      if (failure === undefined && !isAbort(error, signal)) throw error
+      if (failure === undefined && !isAbort(error, late.signal)) throw error
       end.next = last
       if (failure !== undefined) end.error = sentencesOf(failure)
       else if (last === undefined)
         end.error = `The platform listed nothing within ${maxListingMs / 1000} s: name a shorter time, or ask again.`
-    } finally {
-      cancel()
     }
     const batches = inBatches(page, ({ shown }) => shown)
     return { source: 'platform', isEmpty: page.length === 0, batches, ...end }
   }
 
   async function receiverResponses(eventId: string): Promise<ReceiverResponse[] | { error: string }> {
-    const { cancel, signal } = deadline()
+    using late = deadline(clock, maxListingMs, new Error('the list took too long'))
     const responses: ReceiverResponse[] = []
     try {
-      await lister.ofEvent(eventId, signal, {
+      await lister.ofEvent(eventId, late.signal, {
         onRow(row) {
           const response = readReceiverResponse(row)
           if (response !== undefined) responses.push(response)
@@ -288,11 +277,9 @@ export function createRecords({
     } catch (error) {
       const failure = failureOf(error)
       if (failure !== undefined) return { error: sentencesOf(failure) }
-      if (isAbort(error, signal))
+      if (isAbort(error, late.signal))
         return { error: `The platform did not respond within ${maxListingMs / 1000} s: ask again.` }
       throw error
-    } finally {
-      cancel()
     }
   }
 

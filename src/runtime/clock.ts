@@ -77,6 +77,15 @@ export const systemClock: Clock = {
 
 export const systemRandom: Random = { next: () => Math.random(), uuid: () => randomUUID() }
 
+/** A signal that is aborted with this reason after `ms`, until it is disposed of. */
+export function deadline(clock: Pick<Clock, 'timer'>, ms: number, reason: Error): Disposable & { signal: AbortSignal } {
+  const late = new AbortController()
+  const cancel = clock.timer(ms, () => {
+    late.abort(reason)
+  })
+  return { signal: late.signal, [Symbol.dispose]: cancel }
+}
+
 /** Repeats an action `ms` after its last end; rejects with the signal's reason. */
 export async function every(
   ms: number,

@@ -2,7 +2,8 @@
 import { spawn, type ChildProcess, type ChildProcessWithoutNullStreams } from 'node:child_process'
 import { verify } from 'node:crypto'
 import { once } from 'node:events'
-import type { Clock } from '../../runtime/clock.ts'
+import { deadline, type Clock } from '../../runtime/clock.ts'
+import { abortable } from '../../runtime/notifier.ts'
 import { foreignText } from '../http/foreign-text.ts'
 import { assertionHeader } from '../wire.ts'
 import { fingerprintOf, readCertificate } from './certificate.ts'
@@ -123,14 +124,11 @@ async function outputOf(
   signal?: AbortSignal,
 ): Promise<string> {
   const child = await start(command, env)
-  const done = new AbortController()
-  const late = clock
-    .sleep(signLimitMs, AbortSignal.any([done.signal, ...(signal === undefined ? [] : [signal])]))
-    .then(() => {
-      throw new SignCommandError('TIMEOUT', `did not end within ${signLimitMs / 1000} s`, byHand)
-    })
+  const tooLate = new SignCommandError('TIMEOUT', `did not end within ${signLimitMs / 1000} s`, byHand)
+  using late = deadline(clock, signLimitMs, tooLate)
   try {
-    const ended = await Promise.race([followed(child, input), late])
+    const stops = AbortSignal.any([late.signal, ...(signal === undefined ? [] : [signal])])
+    const ended = await abortable(followed(child, input), stops)
     if (ended.code === 0) return ended.output
     const [line = ''] = ended.errors
       .split('\n')
@@ -142,7 +140,6 @@ async function outputOf(
   } finally {
     if (child.exitCode === null || child.stdout.readable) kill(child)
     for (const stream of child.stdio) stream?.destroy()
-    done.abort()
   }
 }
 
