@@ -61,12 +61,6 @@ const refusals: Record<string, [Given, LedgerFailure['result'], RegExp]> = {
     /^cannot be parsed: it is a page of HTML/,
   ],
   'JSON of another form': [{ pieces: ['[]\n'] }, 'unusable', /^cannot be parsed: it is one JSON array/],
-  'half a line': [{ pieces: [`${uuid(1)}\n${uuid(2)}`] }, 'unusable', /^ends mid-line/],
-  'a connection that breaks off': [
-    { pieces: [`${uuid(1)}\n`], fails: new TransportError('connection', 'ECONNRESET') },
-    'no-answer',
-    /^sent no full response: connection \(ECONNRESET\)$/,
-  ],
   'none in time': [
     { fails: new TransportError('timeout', 'DEADLINE') },
     'no-answer',
