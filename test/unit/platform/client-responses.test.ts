@@ -43,9 +43,23 @@ test.each<[what: string, Reply, list: string, retry: string, learned: string]>([
   ['XML', { body: '\n<?xml ?>' }, 'intercepted 200 1', 'intercepted intercepted', ok],
   ['another shape', { body: { data: { webhooks: {} } } }, 'invalid-body 200 3', 'platform-error invalid-body lost', ok],
   ['nothing', { status: 204, ...after('60') }, 'invalid-body 204 3', 'platform-error invalid-body lost', ok],
+  ['a code that is no text', { body: { code: 7 } }, 'invalid-body 200 3', 'platform-error invalid-body lost', ok],
   ['the known error under 200', { body: wireInvalidStatus() }, 'conflict 200 1', resolved, ok],
-  ['a redirect', { status: 307 }, 'redirect 307 1', 'intercepted redirect', ok],
-  ['400', { status: 400, body: { code: 'svc.x' } }, 'bad-request 400 1', 'rejected bad-request', ok],
+  ['199', { status: 199, body: { code: 'svc.x' } }, 'other 199 1', 'rejected other', ok],
+  ...[300, 307, 399].map((status): [string, Reply, string, string, string] => [
+    `${status}, a redirect`,
+    { status },
+    `redirect ${status} 1`,
+    'intercepted redirect',
+    ok,
+  ]),
+  ...[400, 413, 422].map((status): [string, Reply, string, string, string] => [
+    `${status}`,
+    { status, body: { code: 'svc.x' } },
+    `bad-request ${status} 1`,
+    'rejected bad-request',
+    ok,
+  ]),
   ...[400, 402, 404, 405, 409, 410, 413, 414, 422, 431, 451, 501, 505, 511].map(
     (status): [string, Reply, string, string, string] => [
       `${status} without the code`,
@@ -59,6 +73,7 @@ test.each<[what: string, Reply, list: string, retry: string, learned: string]>([
   ['the known error under 401', { status: 401, body: wireInvalidStatus() }, 'conflict 401 1', resolved, ok],
   ['403', { status: 403 }, 'forbidden 403 1', 'unauthorized forbidden', ok],
   ['404', { status: 404, body: { code: 'svc.x' } }, 'not-found 404 1', 'gone not-found', ok],
+  ['410', { status: 410, body: { code: 'svc.x' } }, 'not-found 410 1', 'gone not-found', ok],
   ['408', { status: 408 }, 'server-error 408 3', 'platform-error server-error', ok],
   ['409 with another code', { status: 409, body: { code: 'svc.x' } }, 'conflict 409 1', 'rejected conflict', ok],
   ['500', { status: 500, body: '<html>CANARY' }, 'server-error 500 3', 'platform-error server-error lost', ok],
