@@ -36,8 +36,6 @@ export interface CallLimitsOptions {
 const tokenFailures = 3
 const tokenFailuresSpanMs = 30_000
 const longestRetryAfterMs = 300_000
-/** A call whose token was refused is replayed with another one, or after a second with the same. */
-const replayMs = 2000
 /** A timer fires a moment late. */
 const timerMs = 5
 /** A refused token that is younger rests for so long: calls that have their place in the rate wait for it. */
@@ -53,9 +51,7 @@ const [retryFirstMs, longPauseMs] = [2000, 60_000]
 
 /** A wait that the platform asked for. */
 interface Wait {
-  since: number
   until: number
-  sent: number
   throttledInARow: number
 }
 
@@ -67,11 +63,10 @@ export function createCallLimits(options: CallLimitsOptions): CallLimits {
   const failedTokens: number[] = []
   /** Calls that may wait for a token at once, with their place in the rate: nothing stops them any more. */
   const mostWaiting = concurrency + 2 * sweep.concurrency + 4
-  /** When a token last came, and when calls were last refused for theirs: these are replayed. */
+  /** When a token last came. */
   let tokenAt = -Infinity
-  const refusedAt: number[] = []
   let restsUntil = -Infinity
-  const newWait = (): Wait => ({ since: -Infinity, until: -Infinity, sent: 0, throttledInARow: 0 })
+  const newWait = (): Wait => ({ until: -Infinity, throttledInARow: 0 })
   const [waitOfAll, waitOfLists] = [newWait(), newWait()]
   /** Of subscriptions that were refused; and of these, the ones since whose refusal another was served. */
   const waitsOfOne = new Map<number | undefined, Wait>()
@@ -86,16 +81,8 @@ export function createCallLimits(options: CallLimitsOptions): CallLimits {
   let heldSince = -Infinity
   let sentWhileHeld = 0
 
-  /** Calls that nothing stops any more since a wait began: those that waited for a token, and those that are replayed with another one. */
-  function unstoppable({ since }: Wait): number {
-    const replayed = refusedAt.filter((at) => at >= since - replayMs).length
-    return (tokenAt >= since ? mostWaiting : 0) + replayed
-  }
-
-  function checkWait(wait: Wait): void {
-    if (now() >= wait.until) return
-    wait.sent += 1
-    if (wait.sent > unstoppable(wait)) violate('goes on calling although it was asked to wait')
+  function checkWait({ until }: Wait): void {
+    if (now() < until) violate('goes on calling although it was asked to wait')
   }
 
   function checkHeld(): void {
@@ -154,7 +141,6 @@ export function createCallLimits(options: CallLimitsOptions): CallLimits {
     if (!isAlone) onShut(now() + longestMs)
     if (isAlone || longestMs > longPauseMs) onListsHeld(now() + longestMs + retryFirstMs)
     if (retryAfterMs === undefined) return
-    if (now() >= wait.until) Object.assign(wait, { sent: 0, since: now() })
     wait.until = Math.max(wait.until, endOfWait(call.sentAt, retryAfterMs))
   }
 
@@ -208,10 +194,7 @@ export function createCallLimits(options: CallLimitsOptions): CallLimits {
       else if (operation !== 'health') learnWait(call, told)
       // A void token may be answered by a page of 200.
       const isVoid = told.kind === 'not-its-word' && told.status === 200
-      if ((isReplayable(told) || isVoid) && operation !== 'token') {
-        refusedAt.push(now())
-        learnRest()
-      }
+      if ((isReplayable(told) || isVoid) && operation !== 'token') learnRest()
       if (operation !== 'health') return
       const isWell = told.kind === 'told' && told.status === 200
       if (!isDown && !isWell) {

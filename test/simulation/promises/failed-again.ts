@@ -74,7 +74,7 @@ export function createFailedAgainWatcher(options: WatcherOptions): Watcher {
     const hasFailed = isAnybodys || record.failedAt >= known.sentAt - clockToleranceMs
     exercise('failed again is true')
     if (hasFailed) return
-    if (looksFailed(scenario.habits) && (lessons < 2 || known.sentAt < taughtAt)) {
+    if (looksFailed(scenario.habits) && lessons < 2) {
       mistaken.set(id, timeline.now())
       exempt('its delivery is shown as failed while it is under way')
     } else violate('untrue', `says that ${id} failed again, and nothing has failed since its retry`)

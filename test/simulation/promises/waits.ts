@@ -109,7 +109,6 @@ export function createWaitsWatcher(options: WatcherOptions): Watcher {
     if (isCrowded && isBusy(since)) return 'the backlog has no room'
     if (subscriptions.isIdleSince(subscriptionId, since)) return undefined
     if (subscriptions.heldUntil(subscriptionId) > since) return 'a circuit is not closed, or has no place'
-    if (isCrowded) return 'the backlog has no room'
     return holds.limitsFreeSince() > since ? 'the rate or all slots are used up' : undefined
   }
 
