@@ -147,9 +147,15 @@ export function deadReason(status: StatusFacts): NoticeCondition {
   }
 }
 
-/** So many deliveries need a person. Fewer do once nothing else is left: by chance, their number changes from minute to minute. */
-const levelOf = (deliveries: number, status: StatusFacts): NoticeReason['level'] =>
-  deliveries >= minRefused ? 'trouble' : deliveries < openOf(status) ? 'working' : 'waiting'
+/**
+ * The level of `deliveries` that keep failing. So many need a person, counted with those that fail otherwise and with those
+ * `givenUp`, so that the level stays when some turn into others. Fewer do once nothing else is left: by chance, their number changes
+ * from minute to minute.
+ */
+function levelOf(deliveries: number, status: StatusFacts, givenUp = 0): NoticeReason['level'] {
+  if (status.refusedAgain + status.unattempted + givenUp >= minRefused) return 'trouble'
+  return deliveries < openOf(status) ? 'working' : 'waiting'
+}
 
 /** A sentence for each of the causes with the most such deliveries. */
 function detailOf(
@@ -191,13 +197,12 @@ export function refusedReason(status: StatusFacts): NoticeCondition {
   if (records <= 0) return false
   const refusing = causes.list.filter((cause) => cause.refusedAgain > 0 && !ofFailing.includes(cause))
   const ids = refusing.map(({ subscriptionId }) => subscriptionId)
-  const rejected = status.refusedAgain + exhaustedOf(ids, causes.list)
   const what = ({ eventTypes: { list, total }, responseStatusCode }: CauseStatus): string => {
     const type = total === 1 ? list.map(({ eventType }) => eventType && ` on ${eventType}`).join('') : ''
     return ` ${responds(responseStatusCode)}${type}`
   }
   return {
-    level: rejected >= minRefused ? 'trouble' : levelOf(records, status),
+    level: levelOf(records, status, exhaustedOf(ids, causes.list)),
     text: refusedText(records, refusing),
     deliveries: records,
     detail: detailOf(refusing, status, ({ refusedAgain }) => refusedAgain, what),
