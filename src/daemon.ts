@@ -93,11 +93,14 @@ async function untilSettled({ progress, reconciler }: DaemonParts, clock: Clock,
   for (;;) {
     await clock.sleep(settledLookMs, signal)
     const { awaiting, failed, inFlight, receiver, ...state } = finish(reconciler().state())
-    const isListed = progress.state().sweeps.some(({ kind }) => kind === 'full') && !state.fullSweepUnderWay
+    const { sweeps } = progress.state()
+    const isListed = sweeps.some(({ kind }) => kind === 'full') && !state.fullSweepUnderWay
+    // A platform that fails may ask for one pause after another.
+    const isPaused = state.throttledForMs > 0 && sweeps.at(-1)?.result !== 'failed'
     const isAsked = receiver === undefined || receiver.up !== undefined
     const throttled = state.unservedForMs > maxUnservedMs ? 0 : state.endless.throttled
     const isNoneDue = state.nextSweepInMs > 0 && failed.due + awaiting + inFlight + throttled === 0
-    if (isListed && isAsked && state.throttledForMs === 0 && isNoneDue) return
+    if (isListed && isAsked && !isPaused && isNoneDue) return
   }
 }
 

@@ -43,7 +43,9 @@ export function createConnection(
 ): Connection {
   const { clock, emit, key, random, transport } = options
   const zone = createTimeZone(platform.timeZone)
-  const serverClocks = { auth: createServerClock(clock), api: createServerClock(clock) }
+  // The identity host is asked seldom: what the API's responses show first holds for it, too.
+  const identityClock = createServerClock(clock)
+  const serverClocks = { auth: identityClock, api: createServerClock(clock, identityClock.wasSuspended) }
   const tokens = createTokenCache({
     tokenUrl: new URL(auth.issuerUrl + tokenPath),
     issuer: auth.issuerUrl,

@@ -17,6 +17,8 @@ export interface ServerClock {
    * @returns the error of the previous estimate, in ms; 0 if the response agrees with it
    */
   learn(response: Pick<HttpResponse, 'headers' | 'sentAt' | 'receivedAt'>): { movedMs: number }
+  /** The process was suspended for so long, in ms, as another server's responses show. Nothing changes if this one's did before. */
+  wasSuspended(ms: number): void
 }
 
 /** Server time minus monotonic time in ms: at least the first, at most the second. */
@@ -40,12 +42,17 @@ function gap(a: Interval, b: Interval): number {
   return Math.max(0, a[0] - b[1], b[0] - a[1])
 }
 
+const moved = ([min, max]: Interval, ms: number): Interval => [min + ms, max + ms]
+
 function middle([min, max]: Interval): number {
   return (min + max) / 2
 }
 
-/** Knows nothing at first; accepts the first response. One per origin. */
-export function createServerClock(clock: Clock): ServerClock {
+/**
+ * Knows nothing at first; accepts the first response. One per origin. `suspended`: a response has shown that the process was
+ * suspended for so long, in ms.
+ */
+export function createServerClock(clock: Clock, suspended: (ms: number) => void = () => undefined): ServerClock {
   const hostOffset = (): number => clock.now() - clock.monotonic()
   // A small correction of the host's clock must not make records due. After a suspend, or once a wrong clock was set, it is all there is.
   let assumed = hostOffset()
@@ -107,9 +114,15 @@ export function createServerClock(clock: Clock): ServerClock {
       const interval = known === undefined ? seen : combine(drifted(known, receivedAt), seen)
       if (interval === undefined) return { movedMs: 0 }
       const before = known?.interval ?? [assumedOffset(), assumedOffset()]
+      if (known !== undefined && gap(before, interval) > jumpMs && isShownByHost(interval))
+        suspended(middle(interval) - middle(before))
       known = { interval, at: receivedAt }
       pendingJump = undefined
       return { movedMs: gap(before, interval) === 0 ? 0 : Math.abs(middle(interval) - middle(before)) }
+    },
+    wasSuspended(ms) {
+      if (known === undefined || !isShownByHost(moved(known.interval, ms))) return
+      known = { ...known, interval: moved(known.interval, ms) }
     },
   }
 }

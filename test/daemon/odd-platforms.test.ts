@@ -132,6 +132,23 @@ test.each([
   expect(day.sandbox.counts()).toMatchObject({ successful: 100, failed: 0 })
 })
 
+test('after a suspend of ten minutes, no clock is called wrong', async () => {
+  await using day = await beginDay()
+  const daemon = await day.start()
+  await daemon.goOn(5)
+  day.clock.jump(10 * minuteMs)
+  const said: unknown[] = []
+  for (let minute = 0; minute < 40; minute += 1) {
+    await daemon.goOn(1)
+    const { clock, summary } = daemon.ops().status()
+    said.push(
+      ...summary.notices.map(({ text }) => text),
+      ...Object.values(clock.skewSeconds).filter((seconds) => Math.abs(seconds) > 1),
+    )
+  }
+  expect(said).toEqual([])
+})
+
 test('a token that the API accepts two minutes after its issue is used', async () => {
   await using day = await beginDay({ tokenKnownAfterSeconds: 120 })
   day.seed(100, [30, 1])

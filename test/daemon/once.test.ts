@@ -25,6 +25,9 @@ const limitsOne =
       ],
     })
 
+const pausesLists = ({ faults }: Sandbox): void =>
+  faults.set({ operation: 'list', fault: { kind: 'status', status: 503, headers: { 'retry-after': '60' } } })
+
 const slowly = (sandbox: Sandbox): void => void sandbox.read({ delivery: { mode: 'async', delayMs: 5000 } })
 
 test.each<[what: string, code: number, prepare: ((sandbox: Sandbox) => void) | undefined, env?: DaemonOptions['env']]>([
@@ -34,6 +37,7 @@ test.each<[what: string, code: number, prepare: ((sandbox: Sandbox) => void) | u
   ['retries that are throttled', 1, answers('retry', 429)],
   ['a dead receiver', 1, ({ receiver }) => receiver.down()],
   ['a list that fails', 69, answers('list', 500)],
+  ['lists that fail, each with a pause of a minute', 69, pausesLists],
   ['a token request that is rejected', 4, undefined, { RECONCILER_AUTH_SCOPE: 'not-for-it' }],
 ])('%s: %i', async (_, code, prepare, env = {}) => {
   await using day = await beginDay()
