@@ -17,11 +17,11 @@ export interface ServerClock {
    * @returns the error of the previous estimate, in ms; 0 if the response agrees with it
    */
   learn(response: Pick<HttpResponse, 'headers' | 'sentAt' | 'receivedAt'>): { movedMs: number }
-  /** The process was suspended for so long, in ms, as another server's responses show. Nothing changes if this one's did before. */
-  wasSuspended(ms: number): void
+  /** The process was suspended for so long, as another server's responses show. Nothing changes if this one's did before. */
+  wasSuspended(by: Interval): void
 }
 
-/** Server time minus monotonic time in ms: at least the first, at most the second. */
+/** Server time minus monotonic time, or a change of it, in ms: at least the first, at most the second. */
 type Interval = readonly [min: number, max: number]
 
 /** A larger jump is accepted only after `responsesForJump` responses that agree with each other. */
@@ -42,21 +42,20 @@ function gap(a: Interval, b: Interval): number {
   return Math.max(0, a[0] - b[1], b[0] - a[1])
 }
 
-const moved = ([min, max]: Interval, ms: number): Interval => [min + ms, max + ms]
-
 function middle([min, max]: Interval): number {
   return (min + max) / 2
 }
 
 /**
  * Knows nothing at first; accepts the first response. One per origin. `suspended`: a response has shown that the process was
- * suspended for so long, in ms.
+ * suspended, and for how long.
  */
-export function createServerClock(clock: Clock, suspended: (ms: number) => void = () => undefined): ServerClock {
+export function createServerClock(clock: Clock, suspended: (by: Interval) => void = () => undefined): ServerClock {
   const hostOffset = (): number => clock.now() - clock.monotonic()
   // A small correction of the host's clock must not make records due. After a suspend, or once a wrong clock was set, it is all there is.
   let assumed = hostOffset()
-  let known: { interval: Interval; at: number } | undefined
+  /** `hostOffset`: the host's own when it was learned. */
+  let known: { interval: Interval; at: number; hostOffset: number } | undefined
   /** Far from the known time, and not accepted yet. */
   let pendingJump: { interval: Interval; responses: number } | undefined
 
@@ -80,9 +79,9 @@ export function createServerClock(clock: Clock, suspended: (ms: number) => void 
     return [min - drift, max + drift]
   }
 
-  /** True if the host's clock shows the same jump: during a suspend the monotonic clock stops. */
-  function isShownByHost(seen: Interval): boolean {
-    return gap(seen, [hostOffset(), hostOffset()]) <= jumpMs
+  /** True if the host's clock has moved by as much, in ms: during a suspend the monotonic clock stops. */
+  function isShownByHost(ms: number): boolean {
+    return known !== undefined && Math.abs(hostOffset() - known.hostOffset - ms) <= jumpMs
   }
 
   /** The interval of a jump, once enough responses agree on it. */
@@ -95,7 +94,7 @@ export function createServerClock(clock: Clock, suspended: (ms: number) => void 
 
   /** The estimate with new evidence; undefined while a jump is unconfirmed. */
   function combine(before: Interval, seen: Interval): Interval | undefined {
-    const isJump = gap(before, seen) > jumpMs && !isShownByHost(seen)
+    const isJump = gap(before, seen) > jumpMs && !isShownByHost(middle(seen) - middle(before))
     return isJump ? confirmedJump(seen) : (intersection(before, seen) ?? seen)
   }
 
@@ -114,15 +113,17 @@ export function createServerClock(clock: Clock, suspended: (ms: number) => void 
       const interval = known === undefined ? seen : combine(drifted(known, receivedAt), seen)
       if (interval === undefined) return { movedMs: 0 }
       const before = known?.interval ?? [assumedOffset(), assumedOffset()]
-      if (known !== undefined && gap(before, interval) > jumpMs && isShownByHost(interval))
-        suspended(middle(interval) - middle(before))
-      known = { interval, at: receivedAt }
+      const movedMs = middle(interval) - middle(before)
+      if (Math.abs(movedMs) > jumpMs && isShownByHost(movedMs))
+        suspended([interval[0] - before[1], interval[1] - before[0]])
+      known = { interval, at: receivedAt, hostOffset: hostOffset() }
       pendingJump = undefined
-      return { movedMs: gap(before, interval) === 0 ? 0 : Math.abs(middle(interval) - middle(before)) }
+      return { movedMs: gap(before, interval) === 0 ? 0 : Math.abs(movedMs) }
     },
-    wasSuspended(ms) {
-      if (known === undefined || !isShownByHost(moved(known.interval, ms))) return
-      known = { ...known, interval: moved(known.interval, ms) }
+    wasSuspended(by) {
+      if (known === undefined || !isShownByHost(middle(by))) return
+      const [min, max] = known.interval
+      known = { ...known, interval: [min + by[0], max + by[1]], hostOffset: hostOffset() }
     },
   }
 }

@@ -163,10 +163,10 @@ const chanceMs = 600_000
 const minUnattempted = 3
 
 /**
- * Why a record that was tried has not arrived, though others do. `unproven`: its last retry has no outcome, as when the platform
- * rejects it; `unattempted`: nor have the two before. `refused`: it failed twice or more, and since then, or within ten minutes, its receiver took none that had failed
- * nearly as often (`Situation.takenAtOf`). Arrival cannot be estimated then. `mended`: the receiver accepts all since, and the next
- * retry probably arrives.
+ * Why a record that was tried has not arrived, though others do. `unattempted`: the platform shows no attempt after its last three
+ * retries. `refused`: it failed twice or more, and since then, or within ten minutes, its receiver took none that had failed nearly as
+ * often (`Situation.takenAtOf`). `unproven`: its last retry has no outcome, as when the platform rejects it. Arrival cannot be
+ * estimated then. `mended`: the receiver accepts all since, and the next retry probably arrives.
  */
 export function refusalOf(known: Known, situation: Situation): Refusal | undefined {
   if (situation.failing !== undefined) return undefined
@@ -175,9 +175,9 @@ export function refusalOf(known: Known, situation: Situation): Refusal | undefin
   const unprovenTries = failures - known.provenTries
   if (unprovenTries + known.refusals >= minUnattempted) return { why: 'unattempted' }
   // One retry that was not let through is of the platform, more may be of the record.
-  if (unprovenTries > 0 || known.refusals > 1) return { why: 'unproven' }
-  const unknown = awaiting?.lostAt === undefined ? undefined : ({ why: 'unproven' } as const)
-  if (failures < 1) return unknown
+  const isUnproven = unprovenTries > 0 || known.refusals > 1 || awaiting?.lostAt !== undefined
+  const unproven = isUnproven ? ({ why: 'unproven' } as const) : undefined
+  if (known.provenTries < 1) return unproven
   const { eventType, lastAt, responseStatusCode, triedAt } = known
   const { overSince = -Infinity, takenAtOf } = situation
   const takenAt = takenAtOf?.({ eventType, responseStatusCode, failures }) ?? -Infinity
@@ -186,8 +186,8 @@ export function refusalOf(known: Known, situation: Situation): Refusal | undefin
   const failedAt = seenAt > -Infinity ? Math.min(triedAt, seenAt) : lastAt
   const isOver = failedAt <= overSince
   const isOfReceiver = takenAt >= Math.min(failedAt, situation.now - chanceMs)
-  if (!isOfReceiver) return failures > 1 ? { why: 'refused' } : unknown
-  return unknown ?? (isOver ? { why: 'mended', overSince } : undefined)
+  if (!isOfReceiver) return known.provenTries > 1 ? { why: 'refused' } : unproven
+  return unproven ?? (isOver ? { why: 'mended', overSince } : undefined)
 }
 
 /** The first match counts. */

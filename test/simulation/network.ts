@@ -11,6 +11,7 @@ import { ledgerUrl, type SimulatedLedger } from './ledger.ts'
 import { errorBody, type Answer, type SimulatedPlatform, type View } from './platform.ts'
 import type { Scenario } from './scenario.ts'
 import type { Timeline } from './timeline.ts'
+import { clocksOf } from './world.ts'
 
 export type Operation = 'token' | 'list' | 'retry' | 'health'
 
@@ -118,7 +119,7 @@ const gatewayPage = '<html><body>Bad Gateway</body></html>'
 export function createNetwork(options: NetworkOptions): (process: Process, watch: NetworkWatch) => Transport {
   const { scenario, timeline, sequence, platform, identity, keyFiles } = options
   const { habits } = scenario
-  const identityNow = (): number => scenario.startAt + Math.floor(timeline.now()) + habits.identityAheadMs
+  const identityNow = (): number => Math.floor(clocksOf(scenario, timeline).identityNow())
 
   /** True when a list of several rows asks for a span that holds the platform's second of this moment. */
   function asksFor(call: Call, at: number): boolean {

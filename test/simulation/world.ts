@@ -2,15 +2,16 @@
 import { soundAtOf, type Scenario } from './scenario.ts'
 import type { Timeline } from './timeline.ts'
 
-/** What the clocks of the daemon's host and of the identity host show now, epoch ms. */
+/** What the clocks of the daemon's host and of the identity host show now, epoch ms. A suspended host wakes up late by all clocks. */
 export function clocksOf(
-  { habits, hostAheadMs, jumps, startAt }: Scenario,
+  { habits, hostAheadMs, jumps, platformJumps, startAt }: Scenario,
   { now }: Timeline,
 ): Record<'hostNow' | 'identityNow', () => number> {
-  const setMs = (): number => jumps.reduce((sum, { at, ms }) => (at <= now() ? sum + ms : sum), 0)
+  const sumOf = (all: Scenario['jumps']): number => all.reduce((sum, { at, ms }) => (at <= now() ? sum + ms : sum), 0)
+  const suspends = jumps.filter((jump) => platformJumps.includes(jump))
   return {
-    hostNow: () => startAt + now() + hostAheadMs + setMs(),
-    identityNow: () => startAt + now() + habits.identityAheadMs,
+    hostNow: () => startAt + now() + hostAheadMs + sumOf(jumps),
+    identityNow: () => startAt + now() + habits.identityAheadMs + sumOf(suspends),
   }
 }
 

@@ -99,7 +99,7 @@ export function createAlertsWatch(options: AlertsOptions): AlertsWatch {
       violate(`no alert is critical, though nothing could be recovered for ${Math.round(stoppedFor / minuteMs)} min`)
   }
 
-  /** Prometheus has the right time. */
+  /** Prometheus has the right time, up to a suspend of the host. */
   const prometheusNow = (): number => scenario.startAt + timeline.now()
   const { hostNow, identityNow } = clocksOf(scenario, timeline)
   const clocksApart = (): number => Math.max(...[platform.now(), identityNow()].map((now) => Math.abs(hostNow() - now)))
@@ -134,7 +134,7 @@ export function createAlertsWatch(options: AlertsOptions): AlertsWatch {
     const hasSwept = timeline.now() - startedAt > 15 * minuteMs
     const dead = open.filter((record) => streaks.deadSince(record, 'probably') <= timeline.now())
     const old = open.filter(
-      ({ changedAt, eventAt }) => changedAt < fullSince && eventAt < platform.now() - hourMs - 10_000,
+      ({ changedAt, eventAt }) => changedAt < fullSince && eventAt < prometheusNow() - hourMs - 10_000,
     )
     return [
       ['a dead receiver', dead.map(({ subscriptionId }) => subscriptionId), /./],

@@ -24,6 +24,8 @@ export function createIdentityWatcher(options: WatcherOptions): Watcher {
   /** When tokens came, by the value that calls carry. */
   const tokens = new Map<string, number>()
   const refused = new Map<string, number>()
+  /** Tokens that were granted since one last worked. */
+  let unworked = 0
   let tellsTime = 0
   let triedAt = -Infinity
   /** HTTP status of the last response to a token request; undefined for none. */
@@ -94,7 +96,9 @@ export function createIdentityWatcher(options: WatcherOptions): Watcher {
   function learnRefusal({ sentAt, token = '' }: Call, { status }: Told): void {
     if (status !== 401) return
     const came = tokens.get(token) ?? timeline.now()
-    if (sentAt - came < youngTokenMs) return
+    // After two that never worked, the next is kept twice as long.
+    const keptMs = token === working ? youngTokenMs : youngTokenMs * 2 ** Math.min(4, Math.max(0, unworked - 2))
+    if (sentAt - came < keptMs) return
     exercise('a refused token is not used again')
     if (!refused.has(token)) refused.set(token, timeline.now())
   }
@@ -122,6 +126,7 @@ export function createIdentityWatcher(options: WatcherOptions): Watcher {
         if (isOthersTurn) refusedKeyAt = timeline.now()
         if (told.kind === 'told' && told.status === 200) {
           granted = { at: timeline.now(), key: keyOf(call) }
+          unworked = working === undefined ? unworked + 1 : 1
           if (voidSince !== undefined) exercise('a void token is replaced, however that is said')
           voidSince = undefined
           working = undefined

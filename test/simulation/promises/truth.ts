@@ -130,6 +130,7 @@ export function createTruthWatcher(options: WatcherOptions): Watcher {
 
   /** The difference between the clocks is shown as it is, also after one of them was set. */
   function checkClocks(sight: Sight): void {
+    const wasSuspended = scenario.jumps.some((jump) => scenario.platformJumps.includes(jump))
     const skewsMs = { auth: identityNow() - hostNow(), api: platform.now() - hostNow() }
     for (const origin of ['auth', 'api'] as const) {
       if (origin === 'api' && scenario.habits.withoutDate === true) {
@@ -137,7 +138,10 @@ export function createTruthWatcher(options: WatcherOptions): Watcher {
         if (sight.status.clock.isKnown) violate('books', '/status knows the time of a platform that sends none')
         continue
       }
-      if (answersOfTime[origin] === 0 || (origin === 'api' && !holds.isSureOfTime())) continue
+      // Of a suspend, the API's responses show it for both.
+      const isSure =
+        !wasSuspended && origin === 'auth' ? true : holds.isSureOfTime() && scenario.habits.withoutDate !== true
+      if (answersOfTime[origin] === 0 || !isSure) continue
       exercise('the difference between the clocks is shown')
       const tokenMs = origin === 'auth' ? scenario.habits.tokenTime[1] : 0
       const tolerance = (expectations.clockTolerance + tokenMs / 2) / 1000 + 1
