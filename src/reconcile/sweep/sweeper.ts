@@ -90,8 +90,9 @@ interface Sweep {
   /** Slices that could not be listed so far; and whether any could. */
   skipped: SkippedSlice[]
   hasListed: boolean
-  /** Whether its lists hide failed records, as the first absent one has shown. */
+  /** Whether its lists hide failed records, as the first absent one has shown; and whether filters hid all of them when it began. */
   hides?: boolean
+  filtersHid: boolean
   /** Monotonic ms. */
   startedAt: number
   worked: () => number
@@ -265,12 +266,11 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   }
 
   /** Where no failed record was listed for long: filters that hide all of them look the same. */
-  async function proveFilters({ signal, tally }: Sweep): Promise<void> {
+  async function proveFilters(signal: AbortSignal): Promise<void> {
     if (clock.monotonic() < filters.believedUntil) return
     // A platform that fails lists without filters is not asked for one by each sweep.
     const show = (await unlessTrouble(showFiltered(client, zone, signal))) ?? !filters.hide
     if (show !== 'unknown') noteFilters(show)
-    if (filters.hide) tally.incompleteSlices += 1
   }
 
   /** Lists the newest hour, then the oldest slices upwards; then counts records outside the window, and stuck ones. */
@@ -278,6 +278,8 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     const { signal } = current
     if (current.older === undefined) {
       const whole = forget()
+      if (filters.hide) await proveFilters(signal)
+      current.filtersHid = filters.hide
       backlog.evictions.begin()
       const newest = await listNewest(current)
       current.older = { left: [{ from: whole.from, to: newest.from }], until: -Infinity }
@@ -293,7 +295,9 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     await note('beyondWindow', countOutside(client, outside.before, signal), current)
     await note('aheadOfClock', countOutside(client, outside.ahead, signal), current)
     await note('stuckProcessing', countStuck(stuck, signal), current)
-    await proveFilters(current)
+    await proveFilters(signal)
+    // What was listed while they hid all may be missing.
+    if (filters.hide || current.filtersHid) current.tally.incompleteSlices += 1
     schedule.done('full', current.worked())
   }
 
@@ -333,6 +337,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
         ...{ incompleteSlices: 0, skippedSlices: 0 },
       },
       ...{ excluded: {}, unreadable: createUnreadableSum(), skipped: [], hasListed: false },
+      filtersHid: false,
     }
   }
 
