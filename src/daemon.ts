@@ -99,7 +99,9 @@ async function untilSettled({ progress, reconciler }: DaemonParts, clock: Clock,
     const isPaused = state.throttledForMs > 0 && sweeps.at(-1)?.result !== 'failed'
     const isAsked = receiver === undefined || receiver.up !== undefined
     const throttled = state.unservedForMs > maxUnservedMs ? 0 : state.endless.throttled
-    const isNoneDue = state.nextSweepInMs > 0 && failed.due + awaiting + inFlight + throttled === 0
+    // Others still arrive between two trials.
+    const blocked = reconciler().breaker.passesSome() ? failed.blocked : 0
+    const isNoneDue = state.nextSweepInMs > 0 && failed.due + blocked + awaiting + inFlight + throttled === 0
     if (isListed && isAsked && !isPaused && isNoneDue) return
   }
 }

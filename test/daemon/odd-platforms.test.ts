@@ -1,7 +1,16 @@
 // Platforms and receivers that change in the middle of an incident: what arrives, and what is said meanwhile.
 import { expect, test } from 'vitest'
 import type { Transport } from '../../src/platform/http/http.ts'
-import { beginDay, emptyPage, hourMs, minuteMs, type DaemonOptions, type Day, type Reply } from '../support/daemon.ts'
+import {
+  beginDay,
+  emptyPage,
+  hourMs,
+  minuteMs,
+  startDaemon,
+  type DaemonOptions,
+  type Day,
+  type Reply,
+} from '../support/daemon.ts'
 
 const subscription = 'aaaaaaaa-0000-4000-8000-000000000001'
 const other = 'aaaaaaaa-0000-4000-8000-000000000002'
@@ -175,6 +184,46 @@ test.each([404, 409, 422, 500])(
     expect(daemon.ops().status().summary.headline).toMatch(/^None of the last/)
   },
 )
+
+/** Rejects the retries of these records. */
+const rejecting =
+  (ids: readonly string[], reply: Reply): NonNullable<DaemonOptions['instead']> =>
+  ({ method, url }) =>
+    method === 'PATCH' && ids.includes(url.pathname.split('/').at(-1) ?? '') ? reply : undefined
+
+const rejections: readonly [string, Reply][] = [
+  ['HTTP 403 with a code', { status: 403, body: { code: 'svc.forbidden', message: 'no', messageParameters: [] } }],
+  ['HTTP 404 without one', { status: 404 }],
+]
+
+test.each(rejections)('%s to nine of ten retries of a subscription leaves the tenth in time', async (_, reply) => {
+  await using day = await beginDay()
+  const ids = day.seed(1000, [100, 24], { subscriptions: [subscription] })
+  const rejected = ids.filter((_id, index) => (index * 7919) % 10 !== 0)
+  const daemon = await day.start({}, rejecting(rejected, reply))
+  await daemon.goOn(4 * 60)
+  expect(day.sandbox.counts().successful).toBe(100)
+})
+
+test.each(rejections)('%s to all retries of many subscriptions holds up no other one', async (_, reply) => {
+  await using day = await beginDay()
+  const many = Array.from({ length: 100 }, (_unused, n) => `cccccccc-0000-4000-8000-${String(n).padStart(12, '0')}`)
+  const daemon = await day.start({}, rejecting(day.seed(100, [30, 1], { subscriptions: many }), reply))
+  await daemon.goOn(240)
+  day.seed(20, [0.2, 0.1], { subscriptions: [other] })
+  await daemon.goOn(30)
+  expect(day.sandbox.counts().successful).toBeGreaterThan(0)
+})
+
+test.each(rejections)('run --once: %s to the retries of one subscription leaves none of another', async (_, reply) => {
+  await using day = await beginDay()
+  const rejected = day.seed(20, [100, 12], { subscriptions: [subscription] })
+  day.seed(500, [100, 12], { subscriptions: [other] })
+  const { clock, sandbox } = day
+  await using daemon = startDaemon({ clock, sandbox, once: true, instead: rejecting(rejected, reply) })
+  expect(await clock.run(daemon.running)).not.toBe(0)
+  expect(sandbox.counts().successful).toBe(500)
+})
 
 /** Shows this time as the last attempt of each record that was retried. */
 const datingRetries =

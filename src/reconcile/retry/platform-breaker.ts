@@ -38,6 +38,8 @@ export interface PlatformBreaker {
   /** True if a retry may be sent now; while trial PATCHes are allowed, one at a time. */
   allows(inFlight: number): boolean
   trouble(): Trouble | undefined
+  /** True during a trouble in which a retry has passed within a minute: the platform rejects single records. */
+  passesSome(): boolean
   /** The shut gate: that of the trouble, or `platform` once a ping has waited more than a second for its response. */
   gate(): Trouble | undefined
   /** Since when retries are stopped for this reason, epoch ms of this host's clock. */
@@ -62,10 +64,14 @@ export interface PlatformBreaker {
   ping(signal: AbortSignal): Promise<void>
 }
 
-/** After this many consecutive failures, a ping shows whether the records or the platform are the problem. */
+/** After this many consecutive failures, a ping shows whether the records or the platform are the problem. So many rejected retries are of all. */
 const suspiciousRow = 3
-/** Maximum pause between two trials while retries are refused: that ends when a person acts. */
-const maxRefusedMs = 300_000
+/** Fewer are of single records, if one has passed within this time. */
+const passedForMs = 900_000
+/** Between two trials of which one passes now and then. */
+const passingMs = 60_000
+/** Maximum pause between two trials while retries are refused: that ends when a person acts; or if some have passed lately. */
+const [maxRefusedMs, maxRefusedSomeMs] = [300_000, 10_000]
 /** A ping with a response within this time is not reported. */
 const momentMs = 1000
 
@@ -84,6 +90,8 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
   const { clock, random } = options
   let state: BreakerState = { name: 'closed' }
   let failuresInARow = 0
+  /** Rejected retries since the platform last responded about a record, and when that was, monotonic ms. */
+  let [rejectedInARow, passedAt] = [0, -Infinity]
   const backoff = createPlatformBackoff(clock, random)
   let respondedAt = -Infinity
   /** Monotonic ms. */
@@ -102,6 +110,8 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
     if (state.name === 'closed') return undefined
     return state.name === 'checking' ? 'platform' : state.trouble
   }
+
+  const hasPassed = (): boolean => clock.monotonic() - passedAt < passedForMs
 
   const trouble = (): Trouble | undefined => (state.name === 'checking' ? undefined : reason())
 
@@ -140,7 +150,8 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
 
   function backOff(failure?: unknown): void {
     const needsPerson = state.name === 'open' && ofRetries.has(state.trouble)
-    backoff.failed(failure, needsPerson ? maxRefusedMs : undefined)
+    const maxMs = hasPassed() ? maxRefusedSomeMs : maxRefusedMs
+    backoff.failed(failure, needsPerson ? maxMs : undefined)
     pingAt = backoff.until()
   }
 
@@ -171,13 +182,17 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
   return {
     allows: (inFlight) => state.name === 'closed' || (state.name === 'half-open' && inFlight === 0),
     trouble,
+    passesSome: () => trouble() !== undefined && clock.monotonic() - passedAt < passingMs,
     gate: () => (state.name === 'checking' && clock.monotonic() - enteredAt <= momentMs ? undefined : reason()),
     since: () => since && onWallClock(clock, since),
     call: () => call,
     note(response, sentAt) {
       const { problem, reason, result, sent, status } = response
-      const isRefused = result === 'unauthorized'
       const { isFailure: failed = false, isOfRecord = false } = meaningOf(result)
+      if (isOfRecord) [rejectedInARow, passedAt] = [0, clock.monotonic()]
+      else if (result === 'unauthorized') rejectedInARow += 1
+      const isOfAll = rejectedInARow >= suspiciousRow || !hasPassed()
+      const isRefused = result === 'unauthorized' && (isOfAll || state.name !== 'closed' || !sent)
       if (isRefused || failed) call = { operation: sent ? 'retry' : 'token', problem, reason, status }
       if (isRefused || !sent) stop(sent ? 'unauthorized' : 'no-token')
       failuresInARow = failed ? failuresInARow + 1 : 0

@@ -107,6 +107,9 @@ function trialOf({ queue }: Lane, isReady: (record: FailedRecord) => boolean): F
   return best
 }
 
+/** The platform may reject the retries of single records: one whose last retry passed shows whether it rejects all. */
+const isUnrefused = ({ refusals }: FailedRecord): boolean => refusals === 0
+
 export function createPlanner({ backlog, clock, now, policy, subscriptions, wake }: PlannerOptions): Planner {
   /** Round robin: the first lane with a record that may be sent is served next, and moves to the end. */
   const lanes = new Set<Lane>()
@@ -203,6 +206,16 @@ export function createPlanner({ backlog, clock, now, policy, subscriptions, wake
     return undefined
   }
 
+  /** The next trial, of these records. */
+  function trial(rules: PickRules, isWanted: (record: FailedRecord) => boolean): Picked | undefined {
+    for (const lane of lanes) {
+      if (!rules.admits(lane.subscription)) continue
+      const record = trialOf(lane, (one) => isWanted(one) && rules.sendableAt(one) <= now())
+      if (record !== undefined) return { lane, record }
+    }
+    return undefined
+  }
+
   /** The next record of the first lane that has one, of these subscriptions. */
   function inTurn(rules: PickRules, isWanted: (subscription: Subscription) => boolean): Picked | undefined {
     const isReady = (record: FailedRecord): boolean => rules.sendableAt(record) <= now()
@@ -210,7 +223,7 @@ export function createPlanner({ backlog, clock, now, policy, subscriptions, wake
       const { subscription } = lane
       if (!isWanted(subscription) || !rules.admits(subscription)) continue
       const probe = rules.isHalfOpen(subscription) ? probeOf(subscription, isReady) : undefined
-      const record = (rules.isTrial ? trialOf(lane, isReady) : probe) ?? nextOf(lane, rules)
+      const record = probe ?? nextOf(lane, rules)
       if (record !== undefined) return { lane, record }
       if (lane.queue.length === 0) close(lane)
     }
@@ -222,6 +235,7 @@ export function createPlanner({ backlog, clock, now, policy, subscriptions, wake
       bringUpToDate()
       skipped = 0
       // After one that is not known to be up, one that is comes next, or many dead receivers would take all calls.
+      if (rules.isTrial) return trial(rules, isUnrefused) ?? trial(rules, () => true)
       const prefersUp = last !== undefined && !isUp(last.circuit)
       return (prefersUp ? inTurn(rules, ({ circuit }) => isUp(circuit)) : undefined) ?? inTurn(rules, () => true)
     },

@@ -8,6 +8,8 @@ const suspiciousRow = 3
 /** With the most jitter. */
 const shortestPauseMs = 500
 const longestPauseMs = 150_000
+/** The same within so long of a retry that passed; single refusals are of their records then. */
+const [longestSomeMs, passedForMs] = [5000, 900_000]
 const tolerance = 0.01
 const atOnceMs = 0.001
 
@@ -20,6 +22,8 @@ export function createBreakerWatcher(options: WatcherOptions): Watcher {
   let blockedAt: number | undefined
   /** The record of that refusal; empty: several were. */
   let blockedBy = ''
+  /** Refusals by 403 since one passed, and when that was. */
+  let [refusedInARow, passedAt] = [0, -Infinity]
   /** Trials that were refused since. */
   let refused = 0
   let trial: Call | undefined
@@ -75,8 +79,12 @@ export function createBreakerWatcher(options: WatcherOptions): Watcher {
     if (trial === call) trial = undefined
     const isTrial = blockedAt !== undefined && call.sentAt > blockedAt && !replays.has(call)
     const isAnswered = kind === 'told' && !isIntercepted(told) && status !== 429 && status < 500
+    const isRefused = status === 403 && isVoid !== true && !isRenewing
+    if (isRefused) refusedInARow += 1
+    else if (isAnswered && isVoid !== true && status !== 401) [refusedInARow, passedAt] = [0, timeline.now()]
+    const isOfAll = refusedInARow >= suspiciousRow || timeline.now() - passedAt > passedForMs
     if (isTrial && isIntercepted(told)) refused += 1
-    else if (status === 403 && isVoid !== true && !isRenewing) {
+    else if (isRefused && (isOfAll || blockedAt !== undefined)) {
       if (isTrial) refused += 1
       else if (blockedAt === undefined) refused = 0
       if (blockedAt === undefined) {
@@ -84,6 +92,8 @@ export function createBreakerWatcher(options: WatcherOptions): Watcher {
         trials = new Map()
       }
       blockedAt ??= timeline.now()
+    } else if (isRefused) {
+      return
     } else if (status === 401 || isVoid === true || (isTrial && isAnswered)) blockedAt = undefined
   }
 
@@ -92,7 +102,8 @@ export function createBreakerWatcher(options: WatcherOptions): Watcher {
     exercise('one trial at a time')
     // Pauses of half a second, twice as long each time, up to minutes.
     const blockedMs = timeline.now() - blockedAt
-    const most = Math.log2(1 + blockedMs / shortestPauseMs) + blockedMs / longestPauseMs
+    const passingMs = Math.min(blockedMs, Math.max(0, passedAt + passedForMs - blockedAt))
+    const most = Math.log2(1 + blockedMs / shortestPauseMs) + blockedMs / longestPauseMs + passingMs / longestSomeMs
     if (refused + 1 > most + tolerance)
       violate('limits', `tries ${call.id} after ${refused} refused trials within ${Math.round(blockedMs)} ms`)
     if (trial !== undefined) violate('limits', `tries ${call.id} while the trial of ${trial.id} is under way`)

@@ -59,7 +59,7 @@ export function createQuietWatcher(options: WatcherOptions): Watcher {
     const failed = [...platform.records.values()].filter((record) => record.status === 'failed')
     const beyond = failed.filter((record) => isOut(record) && record.eventAt >= notBefore).length
     if (beyond > 0) exercise('what lies beyond the window is counted')
-    if (status.beyondWindow !== beyond)
+    if (status.beyondWindow !== beyond && scenario.habits.hasYears !== true)
       violate('books', `/status has ${status.beyondWindow} records beyond the window, the platform ${beyond}`)
     const ahead = failed.filter(isAhead).length
     if (ahead > 0) exercise('what lies ahead of the clock is counted')
