@@ -212,7 +212,17 @@ async function checkListing(
   { clock, signal }: Io,
 ): Promise<Found<{ failedId: string | undefined }>> {
   const startedAt = clock.monotonic()
-  const page = await client.list({ status: 'failed', page: 0, size: maxPageSize }, signal)
+  const query = { status: 'failed', page: 0, size: maxPageSize } as const
+  let problem: string | undefined
+  const page = await client.list(query, signal).catch(async (error: unknown) => {
+    const failure = failureOf(error)
+    if (failure === undefined || failure.rejected || elsewhere.has(failure.reason)) throw error
+    // A list of all times may be too much: the daemon lists spans.
+    const to = Math.floor(connection.zone.toLocal(client.now()) / 1000)
+    const hourly = await client.list({ ...query, from: to - hour, to }, signal)
+    problem = `a list of all times fails: ${problemOf(failure)}; what is outside the window is not counted`
+    return hourly
+  })
   const ms = Math.round(clock.monotonic() - startedAt)
   const total = page.total === undefined ? 'without a total' : `failed records by the platform's count: ${page.total}`
   const found = `response in ${ms} ms; ${total}`
@@ -230,7 +240,7 @@ async function checkListing(
   }
   const isOdd = page.records.some(({ status }) => status !== 'failed')
   const advice = 'a listed row does not match the request: check platform.baseUrl'
-  return { ...okUnless(found, isOdd ? advice : undefined), value }
+  return { ...okUnless(found, isOdd ? advice : problem), value }
 }
 
 function aheadMs({ connection }: Watched, origin: 'auth' | 'api'): number | undefined {
@@ -254,9 +264,23 @@ async function checkZone({ client, config, connection }: Watched, signal: AbortS
     const inside = seconds.filter((second) => second >= from && second <= to)
     return inside.length === 0 ? undefined : Math.max(...inside)
   }
-  const future = await newestIn(now + toleratedAheadSeconds, now + maxZoneSeconds)
+  async function newestAhead(): Promise<number | undefined> {
+    try {
+      return await newestIn(now + toleratedAheadSeconds, now + maxZoneSeconds)
+    } catch (error) {
+      if (failureOf(error)?.reason !== 'bad-request') throw error
+      // A platform that lists short spans only: hour by hour, the likely ones first.
+      for (let ahead = 0; ahead < maxZoneSeconds; ahead += hour) {
+        const from = now + Math.max(ahead, toleratedAheadSeconds)
+        const newest = await newestIn(from, now + ahead + hour)
+        if (newest !== undefined) return newest
+      }
+      return undefined
+    }
+  }
+  const future = await newestAhead()
   if (future !== undefined) return timeZoneFinding(timeZone, now - future)
-  const newest = await newestIn(now - hour, now + toleratedAheadSeconds)
+  const newest = await newestIn(now + toleratedAheadSeconds - hour, now + toleratedAheadSeconds)
   return timeZoneFinding(timeZone, newest && Math.max(0, now - newest) * 1000)
 }
 

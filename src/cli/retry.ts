@@ -28,7 +28,7 @@ export interface JobDocument extends Pick<JobView, 'blockedBy' | 'job' | 'state'
   instance: string
   stoppedBy: string | null
   problem: string | null
-  listing: { notFound: string[]; notFailed: number; incomplete: string | null }
+  listing: { notFound: string[]; notFailed: number; processing: number; incomplete: string | null }
   retried: RetriedView[]
   next: string | null
 }
@@ -88,12 +88,15 @@ const bad: ReadonlySet<Standing> = new Set(['failed-again', 'unknown', 'refused'
 
 /** 0 if every selected record has arrived. */
 export function exitCodeOf({ listing, problem, stoppedBy, sums }: JobDocument, isDryRun: boolean): ExitCode {
-  const { notFailed, notFound } = listing
+  const { notFailed, notFound, processing } = listing
   const isNothing = sums.found + notFailed === 0
   if (problem !== null && stoppedBy === 'platform') return exitCode.platformUnreachable
   if (isNothing || notFound.length > 0 || listing.incomplete !== null) return exitCode.incomplete
   if (isDryRun) return exitCode.done
-  const inVain = [...bad].reduce((sum, result) => sum + sums[result], sums.left + sums.excluded + sums.exhausted)
+  const inVain = [...bad].reduce(
+    (sum, result) => sum + sums[result],
+    sums.left + sums.excluded + sums.exhausted + processing,
+  )
   return inVain > 0 || problem !== null ? exitCode.incomplete : exitCode.done
 }
 
@@ -114,7 +117,8 @@ function sumsText({ listing, sums }: JobDocument): string {
     ['under way', sums.underway, '(being delivered for another client: outcome unknown)'],
     ['gone', sums.absent, '(no longer failed: delivered or in delivery for another client)'],
     ['not sent', sums.left, "(still failed: left to the daemon's rules)"],
-    ['not failed', listing.notFailed, '(nothing to do)'],
+    ['not failed', listing.notFailed - listing.processing, '(nothing to do)'],
+    ['in delivery', listing.processing, '(the platform is delivering them: outcome unknown)'],
     ['exhausted', sums.exhausted, 'skipped (retry.maxAttempts): add --exhausted to include them'],
     ['excluded', sums.excluded, 'skipped (select.*, window.notBefore): select them by webhook id'],
   ]

@@ -70,6 +70,8 @@ const maxBooksShare = 0.1
 const retryFirstMs = 1000
 /** Lists have a limit of their own after this many refusals, each followed by an accepted retry. */
 const refusedAloneOften = 2
+/** Retries have one after as many refusals, each followed by an accepted list, if these ask for longer pauses than this, in ms. */
+const longPauseMs = 65_000
 /**
  * A class that was just served counts as waiting for this long: its caller queues the next request only after the promise
  * resolves. Otherwise retries would fall below their share.
@@ -87,6 +89,10 @@ export function createRateLimiter(options: RateLimiterOptions): RateLimiter {
   let refusedAlone = 0
   /** When a list was last refused, monotonic ms; Infinity once a retry was accepted. */
   let listRefusedAt = Infinity
+  /** Of retries alone; undefined until they were refused while lists were not. */
+  let ofRetries: LearnedLimit | undefined
+  /** Refused retries that were each followed by an accepted list, since a list was refused or a retry accepted; and the last one. */
+  let [retriesRefusedAlone, retryRefusedAt] = [0, Infinity]
   /** Pending grants, first come, first served within a class. */
   const queues: Record<TrafficClass, (() => void)[]> = { retry: [], list: [], confirm: [], books: [] }
   /** Stride scheduling: the class that has used least of its share is next. */
@@ -104,7 +110,7 @@ export function createRateLimiter(options: RateLimiterOptions): RateLimiter {
   const pauses = { retry: { until: -Infinity, totalMs: 0 }, list: { until: -Infinity, totalMs: 0 } }
   let cancelTimer: (() => void) | undefined
 
-  const ofClass = (kind: TrafficClass): LearnedLimit | undefined => (kind === 'retry' ? undefined : ofLists)
+  const ofClass = (kind: TrafficClass): LearnedLimit | undefined => (kind === 'retry' ? ofRetries : ofLists)
   const pausedForMs = (kind: TrafficClass): number => Math.max(all.pausedForMs(), ofClass(kind)?.pausedForMs() ?? 0)
 
   /** Pauses may overlap. */
@@ -121,6 +127,7 @@ export function createRateLimiter(options: RateLimiterOptions): RateLimiter {
   function refill(): void {
     all.refill()
     ofLists?.refill()
+    ofRetries?.refill()
     for (const { bucket, perSecond } of Object.values(own)) fill(bucket, perSecond(), clock.monotonic())
   }
 
@@ -161,7 +168,7 @@ export function createRateLimiter(options: RateLimiterOptions): RateLimiter {
     used[kind] += 1 / share[kind]
     lastServed = { kind, at: clock.monotonic() }
     // Nor does a pause of lists save up calls.
-    if (ofLists !== undefined && ofLists.pausedForMs() > 0)
+    if ([ofLists, ofRetries].some((limit) => (limit?.pausedForMs() ?? 0) > 0))
       for (const other of trafficClasses) used[other] = Math.max(used[other], usedByNow)
   }
 
@@ -193,6 +200,11 @@ export function createRateLimiter(options: RateLimiterOptions): RateLimiter {
   function learnLimits(report: RateReport): void {
     const { kind, of, sentAt } = report
     const isRefused = isRefusal(report)
+    if (of === 'retry' ? !isRefused : isRefused) [retriesRefusedAlone, retryRefusedAt] = [0, Infinity]
+    // A short wait is over soon.
+    else if (of === 'retry') retryRefusedAt = (report.retryAfterMs ?? 0) > longPauseMs ? clock.monotonic() : Infinity
+    else if (kind === 'ok' && sentAt > retryRefusedAt)
+      [retriesRefusedAlone, retryRefusedAt] = [retriesRefusedAlone + 1, Infinity]
     if (of !== 'retry') {
       if (!isRefused) return
       listRefusedAt = clock.monotonic()
@@ -266,9 +278,14 @@ export function createRateLimiter(options: RateLimiterOptions): RateLimiter {
       }
       const lists = of === 'retry' ? undefined : (ofLists ??= newLimit())
       if (lists !== undefined && refusedAlone >= refusedAloneOften) lists.refused({ ...report, kind })
+      else if (of === 'retry' && retriesRefusedAlone >= refusedAloneOften && (report.retryAfterMs ?? 0) > longPauseMs)
+        (ofRetries ??= newLimit()).refused({ ...report, kind })
       else {
         all.refused({ ...report, kind })
         if (all.pausedForMs() > 0) lists?.pause(all.pausedForMs() + retryFirstMs)
+        // After a long pause, a list shows first whether retries alone are refused.
+        if (of === 'retry' && all.pausedForMs() > longPauseMs)
+          used.retry = Math.max(used.retry, used.list + 1 / share.list)
       }
       notePauses()
       rearm()

@@ -120,6 +120,7 @@ export function createJobSearch(options: JobSearchOptions): (job: RetryJob) => P
         throw error
       })
       job.listing.notFailed = found.records.filter(({ status }) => status !== 'failed').length
+      job.listing.processing = found.records.filter(({ status }) => status === 'processing').length
       await takeListed(job, found)
       return
     }

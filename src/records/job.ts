@@ -55,6 +55,8 @@ export interface JobView extends Omit<JobRequest, 'filter'> {
     notFound: readonly string[]
     /** Records of the event in another status. */
     notFailed: number
+    /** Of these, those that the platform is still delivering. */
+    processing: number
     incomplete: string | undefined
   }
   sums: Record<'found' | 'excluded' | 'exhausted' | 'asked' | Standing, number>

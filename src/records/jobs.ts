@@ -281,7 +281,7 @@ export function createJobs(options: JobsOptions): Jobs {
         endedAt: undefined,
         stoppedBy: undefined,
         problem: undefined,
-        listing: { source: 'memory', notFound: [], notFailed: 0, incomplete: undefined },
+        listing: { source: 'memory', notFound: [], notFailed: 0, processing: 0, incomplete: undefined },
         sums: noSums(),
         items: new Map(),
         retried: [],

@@ -399,5 +399,21 @@ test('an event that was delivered: nothing is asked for, and the job says that i
   const event = daemon.facts.flatMap((fact) => (fact.type === 'outcome' ? [fact.eventId] : []))[0]
   const id = await start(daemon, { selection: { event } })
   await daemon.goOn(1)
-  expect(await daemon.job('GET', `/${id}`)).toMatchObject({ listing: { notFailed: 1 }, sums: { found: 0 } })
+  expect(await daemon.job('GET', `/${id}`)).toMatchObject({
+    listing: { notFailed: 1, processing: 0 },
+    sums: { found: 0 },
+  })
+})
+
+test('an event that is being delivered has not arrived', async () => {
+  await using day = await beginDay()
+  const event = '11111111-1111-4111-8111-111111111111'
+  day.sandbox.addWebhook({ eventId: event, status: 'processing', eventInstant: day.clock.now() - 60 * minuteMs })
+  const daemon = await day.start()
+  const id = await start(daemon, { selection: { event } })
+  await daemon.goOn(1)
+  expect(await daemon.job('GET', `/${id}`)).toMatchObject({
+    listing: { notFailed: 1, processing: 1 },
+    sums: { found: 0 },
+  })
 })

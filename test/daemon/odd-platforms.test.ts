@@ -225,6 +225,19 @@ test.each(rejections)('run --once: %s to the retries of one subscription leaves 
   expect(sandbox.counts().successful).toBe(500)
 })
 
+test('one record refused with Retry-After: 3600 does not hide the failures of others', async () => {
+  await using day = await beginDay()
+  const ids = day.seed(1, [30, 1], { subscriptions: [subscription] })
+  const reply = { status: 429, body: {}, headers: { 'retry-after': '3600' } }
+  const daemon = await day.start({}, rejecting(ids, reply))
+  await daemon.goOn(240)
+  day.seed(20, [0.2, 0.1], { subscriptions: [other] })
+  await daemon.goOn(60)
+  expect(daemon.ops().status().missing).toBe(21)
+  await daemon.goOn(240)
+  expect(day.sandbox.counts().successful).toBe(20)
+})
+
 /** Shows this time as the last attempt of each record that was retried. */
 const datingRetries =
   (day: Day, lastAttemptDateTime: string) =>

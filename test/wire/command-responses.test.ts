@@ -25,7 +25,7 @@ const noSums = Object.fromEntries(
 function aJob({ listing, sums, ...changes }: Record<string, unknown> = {}): object {
   return {
     ...{ instance: 'blue', job: 'J', state: 'ended', stoppedBy: null, problem: null },
-    listing: { notFound: [], notFailed: 0, incomplete: null, ...(listing as object) },
+    listing: { notFound: [], notFailed: 0, processing: 0, incomplete: null, ...(listing as object) },
     sums: { ...noSums, found: 1, asked: 1, ...(sums as object) },
     ...{ blockedBy: [], retried: [], next: null },
     ...changes,
@@ -49,6 +49,12 @@ test.each<[what: string, job: object, code: number, said: string[]]>([
     ['already delivered 1 (the platform shows them as successful)'],
   ],
   ['of an event that arrived', aJob({ listing: { notFailed: 2 }, sums: { found: 0, asked: 0 } }), 0, ['not failed 2']],
+  [
+    'of an event that is being delivered',
+    aJob({ listing: { notFailed: 3, processing: 1 }, sums: { found: 0, asked: 0 } }),
+    1,
+    ['not failed 2', 'in delivery 1'],
+  ],
   [
     'failed again',
     aJob({ sums: { 'failed-again': 1 }, retried: [aRetried('failed-again')] }),
