@@ -40,7 +40,7 @@ const longestRetryAfterMs = 300_000
 const timerMs = 5
 /** A refused token that is younger rests for so long: calls that have their place in the rate wait for it. */
 const youngMs = 10_000
-const restOf = (ageMs: number): number => Math.max(1000, Math.min(ageMs, youngMs - ageMs))
+const restOf = (ageMs: number, keptMs: number): number => Math.max(1000, Math.min(ageMs, keptMs - ageMs))
 /** What is so near to its end may hold others up. */
 const nearlyEmpty = 0.2
 /** So many refusals of lists, after each of which a retry was served, and none was refused, are of lists alone. */
@@ -65,6 +65,8 @@ export function createCallLimits(options: CallLimitsOptions): CallLimits {
   const mostWaiting = concurrency + 2 * sweep.concurrency + 4
   /** When a token last came. */
   let tokenAt = -Infinity
+  /** Tokens that were granted since one last worked; and whether the present one has. */
+  let [unworked, hasWorked] = [0, false]
   let restsUntil = -Infinity
   const newWait = (): Wait => ({ until: -Infinity, throttledInARow: 0 })
   const [waitOfAll, waitOfLists] = [newWait(), newWait()]
@@ -149,6 +151,7 @@ export function createCallLimits(options: CallLimitsOptions): CallLimits {
     if (retryAfterMs !== undefined) tokenWaitsUntil = endOfWait(tokenAskedAt, retryAfterMs)
     if (kind === 'told' && status === 200) {
       ;[tokenAt, restsUntil] = [now(), -Infinity]
+      ;[unworked, hasWorked] = [hasWorked ? 1 : unworked + 1, false]
       // Who waited for the token had its place in the rate before.
       calls.allow(mostWaiting, now())
       retries?.allow(((now() - tokenAskedAt) / 1000) * (maxPerSecond ?? 0), now())
@@ -165,9 +168,11 @@ export function createCallLimits(options: CallLimitsOptions): CallLimits {
 
   function learnRest(): void {
     const ageMs = now() - tokenAt
-    if (now() < restsUntil || ageMs >= youngMs) return
-    restsUntil = now() + restOf(ageMs)
-    const restMs = restOf(ageMs) + timerMs
+    // After two that never worked, the next is kept twice as long.
+    const keptMs = youngMs * 2 ** Math.min(4, Math.max(0, unworked - 2))
+    if (now() < restsUntil || ageMs >= keptMs) return
+    restsUntil = now() + restOf(ageMs, keptMs)
+    const restMs = restOf(ageMs, keptMs) + timerMs
     calls.allow(mostWaiting, now(), restMs)
     retries?.allow((restMs / 1000) * (maxPerSecond ?? 0), now(), restMs)
   }
@@ -195,6 +200,7 @@ export function createCallLimits(options: CallLimitsOptions): CallLimits {
       // A void token may be answered by a page of 200.
       const isVoid = told.kind === 'not-its-word' && told.status === 200
       if ((isReplayable(told) || isVoid) && operation !== 'token') learnRest()
+      if (operation !== 'token' && operation !== 'health') hasWorked ||= told.kind === 'told' && told.status === 200
       if (operation !== 'health') return
       const isWell = told.kind === 'told' && told.status === 200
       if (!isDown && !isWell) {

@@ -125,6 +125,7 @@ export function createBreakerWatcher(options: WatcherOptions): Watcher {
       if (knowledge.get(call.id)?.mayReplay === true) {
         // The refusal was of the token, and is none of the record or the platform: a trial goes on.
         failures = Math.max(0, failures - 1)
+        refusedInARow = Math.max(0, refusedInARow - 1)
         if (failures < suspiciousRow) sentSince = undefined
         if (trials.has(call.id)) {
           refused -= 1
