@@ -96,7 +96,7 @@ async function untilSettled({ progress, reconciler }: DaemonParts, clock: Clock,
     const { sweeps } = progress.state()
     const isListed = sweeps.some(({ kind }) => kind === 'full') && !state.fullSweepUnderWay
     // A platform that fails may ask for one pause after another.
-    const isPaused = state.throttledForMs > 0 && sweeps.at(-1)?.result !== 'failed'
+    const isPaused = state.throttledForMs > 0 && sweeps.findLast(({ kind }) => kind === 'full')?.result !== 'failed'
     const isAsked = receiver === undefined || receiver.up !== undefined
     const throttled = state.unservedForMs > maxUnservedMs ? 0 : state.endless.throttled
     // Others still arrive between two trials.

@@ -211,7 +211,7 @@ async function checkListing(
   { client, connection }: Watched,
   { clock, signal }: Io,
 ): Promise<Found<{ failedId: string | undefined }>> {
-  const startedAt = clock.monotonic()
+  let startedAt = clock.monotonic()
   const query = { status: 'failed', page: 0, size: maxPageSize } as const
   let problem: string | undefined
   const page = await client.list(query, signal).catch(async (error: unknown) => {
@@ -219,13 +219,14 @@ async function checkListing(
     if (failure === undefined || failure.rejected || elsewhere.has(failure.reason)) throw error
     // A list of all times may be too much: the daemon lists spans.
     const to = Math.floor(connection.zone.toLocal(client.now()) / 1000)
+    startedAt = clock.monotonic()
     const hourly = await client.list({ ...query, from: to - hour, to }, signal)
     problem = `a list of all times fails: ${problemOf(failure)}; what is outside the window is not counted`
     return hourly
   })
   const ms = Math.round(clock.monotonic() - startedAt)
   const total = page.total === undefined ? 'without a total' : `failed records by the platform's count: ${page.total}`
-  const found = `response in ${ms} ms; ${total}`
+  const found = `response in ${ms} ms; ${total}${problem === undefined ? '' : ' (of the last hour)'}`
   const value = { failedId: page.records.find(({ status }) => status === 'failed')?.id }
   const unreadable = createUnreadableSum()
   unreadable.add(page.unreadable)

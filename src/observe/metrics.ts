@@ -134,7 +134,7 @@ export const metricDefinitions = {
   },
   outcomes_total: {
     type: 'counter',
-    help: 'Outcomes of retries that were accepted or lost their response. recovered: the platform shows the record as successful. unknown: the checks gave up.',
+    help: 'Outcomes of retries that were accepted or lost their response. recovered: the platform shows the record as successful. failed-again: also one that had recovered. unknown: the checks gave up.',
     labels: { outcome: outcomes },
   },
   awaiting_webhooks: {
@@ -310,7 +310,7 @@ export const metricDefinitions = {
   },
   unattempted_webhooks: {
     type: 'gauge',
-    help: 'Failed records after whose last three retries, or more, the platform shows no attempt: it rejects these, or does not make them.',
+    help: 'Failed records after whose last three retries, or more, the platform shows no attempt: it rejects these, does not make them, or they do not reach it.',
     read: whenSwept(({ endless }) => endless.unattempted),
   },
   clock_timestamp_seconds: {

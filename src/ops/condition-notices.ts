@@ -182,6 +182,7 @@ export function unattemptedReason(status: StatusFacts): NoticeCondition {
     detail: detailOf(causes.list, status, (cause) => cause.unattempted),
     advice: "Ask the platform's operator why. Each is retried after its backoff.",
     runbook: 'RetriesUnattempted',
+    ...(unattempted < status.refusedAgain && { isAside: true as const }),
   }
 }
 

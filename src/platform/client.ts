@@ -215,7 +215,7 @@ function createCall(options: ClientOptions): Call {
     signal: AbortSignal,
   ): Promise<Exchange<T>> {
     const sentAt = clock.monotonic()
-    // Lists pause wherever retries do. If they alone do, no call may show that the platform still accepts some.
+    // Where lists alone pause, no call may show that the platform still accepts some.
     const sent = { at: sentAt, pausedMs: rate.pausedMs('list') }
     let exchange: Exchange<T>
     try {
@@ -374,7 +374,7 @@ export function createPlatformClient(options: ClientOptions): PlatformClient {
     list,
     async ping(signal, purpose) {
       const second = Math.floor(zone.toLocal(serverClock.now() - pingedAgoMs) / 1000)
-      await list({ status: 'failed', from: second, to: second, page: 0, size: 1 }, signal, purpose)
+      await list({ status: 'failed', from: second, to: second + 1, page: 0, size: 1 }, signal, purpose)
     },
     retry,
     now: () => serverClock.now(),
@@ -391,7 +391,7 @@ export async function learnTime(
     if (!client.knowsTime()) await client.ping(signal)
   } catch (error) {
     // By this host's clock, it may have asked for a future that the platform does not list.
-    if (!client.knowsTime()) throw error
+    if (!(error instanceof PlatformFailure) || !client.knowsTime()) throw error
   }
   return client.now()
 }

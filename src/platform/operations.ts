@@ -23,7 +23,7 @@ export type Exchange<T> = Omit<ClassifiedResponse, 'reason'> & {
   requestNotSent?: boolean
   /** Cause of a missing response: a code of Node, OpenSSL or undici. */
   transportCode?: string
-  /** True if the rate was rejected: by a 429, or by a 503 soon after a successful response, for a retry with Retry-After. */
+  /** True if the rate was rejected: by a 429 or the like, or by a 503 soon after a successful response, for a retry with Retry-After. */
   isThrottled?: boolean
 } & ({ reason: 'ok'; content: T; bytes: number } | { reason: Exclude<Reason, 'ok'> })
 
@@ -89,7 +89,7 @@ function readListPage(
   const listed = rowsOf(body) ?? undefined
   // Some serializers omit an empty array (proto3, Jackson's NON_EMPTY), or write null: also behind the last row. Those that omit 0
   // omit that total, too; so does an error in the envelope of a list.
-  const isError = property(body, 'code') !== undefined
+  const isError = typeof property(body, 'code') === 'string'
   const omitted = listed === undefined && isObject(page) && !isError ? 0 : undefined
   const total = wholeNumber(property(page, 'totalElements')) ?? omitted
   const rows = listed ?? (total !== undefined && total <= first ? [] : undefined)

@@ -17,8 +17,11 @@ export interface ServerClock {
    * @returns the error of the previous estimate, in ms; 0 if the response agrees with it
    */
   learn(response: Pick<HttpResponse, 'headers' | 'sentAt' | 'receivedAt'>): { movedMs: number }
-  /** The process was suspended for so long, as another server's responses show. Nothing changes if this one's did before. */
-  wasSuspended(by: Interval): void
+  /**
+   * The process was suspended for so long after monotonic `since`, as another server's responses show. Nothing changes if this one's
+   * did before.
+   */
+  wasSuspended(by: Interval, since: number): void
 }
 
 /** Server time minus monotonic time, or a change of it, in ms: at least the first, at most the second. */
@@ -48,9 +51,12 @@ function middle([min, max]: Interval): number {
 
 /**
  * Knows nothing at first; accepts the first response. One per origin. `suspended`: a response has shown that the process was
- * suspended, and for how long.
+ * suspended after monotonic `since`, and for how long.
  */
-export function createServerClock(clock: Clock, suspended: (by: Interval) => void = () => undefined): ServerClock {
+export function createServerClock(
+  clock: Clock,
+  suspended: (by: Interval, since: number) => void = () => undefined,
+): ServerClock {
   const hostOffset = (): number => clock.now() - clock.monotonic()
   // A small correction of the host's clock must not make records due. After a suspend, or once a wrong clock was set, it is all there is.
   let assumed = hostOffset()
@@ -114,14 +120,15 @@ export function createServerClock(clock: Clock, suspended: (by: Interval) => voi
       if (interval === undefined) return { movedMs: 0 }
       const before = known?.interval ?? [assumedOffset(), assumedOffset()]
       const movedMs = middle(interval) - middle(before)
-      if (Math.abs(movedMs) > jumpMs && isShownByHost(movedMs))
-        suspended([interval[0] - before[1], interval[1] - before[0]])
+      if (known !== undefined && Math.abs(movedMs) > jumpMs && isShownByHost(movedMs))
+        suspended([interval[0] - before[1], interval[1] - before[0]], known.at)
       known = { interval, at: receivedAt, hostOffset: hostOffset() }
       pendingJump = undefined
       return { movedMs: gap(before, interval) === 0 ? 0 : Math.abs(movedMs) }
     },
-    wasSuspended(by) {
-      if (known === undefined || !isShownByHost(middle(by))) return
+    wasSuspended(by, since) {
+      // After that time, it may have learned of it itself.
+      if (known === undefined || (known.at > since && !isShownByHost(middle(by)))) return
       const [min, max] = known.interval
       known = { ...known, interval: [min + by[0], max + by[1]], hostOffset: hostOffset() }
     },

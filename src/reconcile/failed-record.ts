@@ -57,7 +57,7 @@ function sinceSecond({ lastAttemptLocal }: WebhookRecord, localSecond: number): 
 export interface Ours {
   /** PATCHes of this daemon with a response about the record itself, or with a lost response. */
   tries: number
-  /** Of these, the ones after which the platform has shown an attempt. */
+  /** Of these, those up to the last one after which the platform has shown an attempt. */
   provenTries: number
   /** Later PATCHes without the platform's verdict (401, 403, 5xx, a gateway's response), or that never arrived. A throttled or unsent one restarts the count at 1. */
   refusals: number
@@ -202,6 +202,11 @@ export class FailedRecord implements Ours, Wanted {
     Object.assign(this, changes)
   }
 
+  /** The platform has shown an attempt after its last try with a response. */
+  prove(): void {
+    this.provenTries = this.awaiting === undefined ? this.tries : this.tries - 1
+  }
+
   /**
    * Updates the record from the platform, unless its list lags behind: fewer attempts, and none later. Returns whether the last
    * attempt or their number changed.
@@ -210,7 +215,7 @@ export class FailedRecord implements Ours, Wanted {
     const { attempts: attemptsBefore, lastAt: lastBefore } = this
     const isSame = record.attempts === attemptsBefore && record.lastAttemptLocal === this.lastAttemptLocal
     const at = lastAt(record, this.eventAt, isSame ? { ...when, knownAt: lastBefore } : when)
-    if (record.attempts > this.attempts) this.provenTries = this.awaiting === undefined ? this.tries : this.tries - 1
+    if (record.attempts > this.attempts || at > this.lastAt) this.prove()
     if (record.attempts >= this.attempts || at > this.lastAt) {
       this.attempts = record.attempts
       this.responseStatusCode = record.responseStatusCode

@@ -98,10 +98,14 @@ export function createJobSearch(options: JobSearchOptions): (job: RetryJob) => P
   async function learned(
     listed: Omit<Parameters<Backlog['learn']>[0], 'span' | 'unreadable' | 'verdict'>,
   ): Promise<FailedRecord[]> {
-    const { backlog, client } = reconciler()
+    const { backlog, client, outcomes } = reconciler()
     // The listing says nothing about other records.
     const nothing = { span: { from: 0, to: 0 }, unreadable: [], verdict: 'missed' as const }
-    const { changed, returned } = await finishInTurns(backlog.learn({ ...listed, ...nothing }, client.now()), turn)
+    const { changed, relapsed, returned } = await finishInTurns(
+      backlog.learn({ ...listed, ...nothing }, client.now()),
+      turn,
+    )
+    for (const relapse of relapsed) outcomes.relapsed(relapse, client.now())
     if (returned > 0) emit({ type: 'returned', records: returned })
     return changed
   }

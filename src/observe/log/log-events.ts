@@ -181,7 +181,7 @@ export const logEvents = {
   platform_unavailable: [
     ['warn'],
     'retries paused, platform unavailable or access denied',
-    '`cause` `platform`: three failures in a row, and a list call failed too; `unauthorized`: 401 after a fresh token, or 403; `intercepted`: something in front of the platform stops retries, but passes lists; `no-token`: no call could be sent. `operation` (`token`: of the identity host), `reason`, `status` and `problem` describe the last failed call.',
+    '`cause` `platform`: three failures in a row, and a list call failed too; `unauthorized`: 401 after a fresh token, or 403, three in a row while others pass; `intercepted`: something in front of the platform stops retries, but passes lists; `no-token`: no call could be sent. `operation` (`token`: of the identity host), `reason`, `status` and `problem` describe the last failed call.',
   ],
   platform_available: [['info'], 'retries resumed', 'The platform is back, or access is restored.'],
   operator_probed: [

@@ -218,6 +218,8 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
   }
 
   function accept(result: Granted, sentAt: number, usedKey: SigningKey): AccessToken {
+    // The one before it was not given up.
+    if (valid() !== undefined) neverWorked = 0
     cached = cachedToken(result, { former: valid(), jitter: random.next(), now: clock.monotonic(), sentAt })
     limiter.reset()
     refused = undefined

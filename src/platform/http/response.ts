@@ -108,9 +108,13 @@ function saysTokenIsVoid({ headers, status }: HttpResponse, body: unknown): bool
 /** How codes name a rate that is too high. */
 const limitWords = /rate.?limit|throttl|too.?many.?(requests|calls)|quota.?exceeded/i
 
+/** Reasons that are of a single record, or of the token. */
+const neverOfRate: ReadonlySet<Reason> = new Set<Reason>(['conflict', 'not-found', 'unauthorized'])
+
 /** Some platforms refuse a call for its rate by a code under another status than 429, some gateways by a 403 with Retry-After. */
-function saysRateIsLimited({ headers, status }: HttpResponse, code: string | undefined): boolean {
-  return code === undefined ? status === 403 && headers['retry-after'] !== undefined : limitWords.test(code)
+function saysRateIsLimited({ headers }: HttpResponse, reason: Reason, code: string | undefined): boolean {
+  if (code === undefined) return reason === 'forbidden' && headers['retry-after'] !== undefined
+  return !neverOfRate.has(reason) && limitWords.test(code)
 }
 
 /** Statuses of servers that did not forward the call. Under other 5xx, the platform may have worked on it. */
@@ -139,7 +143,7 @@ export function classify(response: HttpResponse): ClassifiedResponse {
   const code = errorCode(body)
   const ofStatus = saysTokenIsVoid(response, body) ? 'unauthorized' : reasonOfStatus(response.status)
   const ofCode = code === invalidStatusCode ? 'conflict' : ofStatus
-  const reason = saysRateIsLimited(response, code) ? 'throttled' : ofCode
+  const reason = saysRateIsLimited(response, ofCode, code) ? 'throttled' : ofCode
   if (code !== undefined)
     return { reason: reason === 'ok' ? 'other' : reason, body, code, problem: problemOf(code, body) }
   if (reason !== 'ok') return { reason, body, code }

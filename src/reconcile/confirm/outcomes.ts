@@ -29,7 +29,7 @@ import {
   type Outcome,
 } from './evidence.ts'
 
-/** Emitted once for every retry that was accepted, or whose response was lost. */
+/** Emitted once for every retry that was accepted, or whose response was lost; and again if its record has recovered, and failed later. */
 export interface OutcomeEvent {
   type: 'outcome'
   webhookId: string
@@ -173,8 +173,8 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
     const failedAgainAt = outcome === 'failed-again' ? monotonic : -Infinity
     // An attempt too late for the outcome still counts in the backoff.
     const counts = wasNotTaken ? noTry(record) : { refusals: 0 }
-    const provenTries = outcome === 'failed-again' ? record.tries : record.provenTries
-    record.note({ awaiting: undefined, changedAt: monotonic, failedAgainAt, provenTries, ...counts })
+    record.note({ awaiting: undefined, changedAt: monotonic, failedAgainAt, ...counts })
+    if (outcome === 'failed-again' || awaiting.failedSince !== undefined) record.prove()
     pending.delete(record)
     const doubts = doubted.get(record.subscriptionId)
     doubts?.delete(record)
@@ -316,7 +316,8 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
     relapsed({ record, sent }, seenAt) {
       const { eventType, responseStatusCode, triedAt, tries } = record
       const monotonic = clock.monotonic()
-      record.note({ failedAgainAt: monotonic, provenTries: tries })
+      record.note({ failedAgainAt: monotonic })
+      record.prove()
       const sentAt = monotonic - (seenAt - triedAt)
       const result = { outcome: 'failed-again', attempt: record.attempts, timeOffsetMs: undefined } as const
       const before = { eventType, responseStatusCode, failures: tries - 1 }

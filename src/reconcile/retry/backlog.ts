@@ -244,8 +244,6 @@ export function createBacklog(options: BacklogOptions): Backlog {
     if (isDone(entry, askedAt)) return
     const { done, ours } = dropped.get(key) ?? {}
     if (ours !== undefined) entry.note(ours)
-    if (done !== undefined && (entry.attempts > done.attempts || entry.lastAt > done.lastAt))
-      learned.relapsed.push({ record: entry, sent: done.sent })
     const exclusion = exclusionOf(entry, policy)
     if (exclusion !== undefined && holdsExcluded) excluded.add(entry)
     else if (exclusion !== undefined) {
@@ -255,6 +253,8 @@ export function createBacklog(options: BacklogOptions): Backlog {
     recordIndex.add(entry)
     evictions.admitted(entry.localSecond)
     dropped.delete(key)
+    if (done !== undefined && (entry.attempts > done.attempts || entry.lastAt > done.lastAt))
+      learned.relapsed.push({ record: entry, sent: done.sent })
     learned.changed.push(entry)
     if (expired.get(key) === false) learned.returned += 1
     if (expired.has(key)) expired.set(key, true)

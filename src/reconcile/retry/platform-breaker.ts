@@ -1,4 +1,4 @@
-// Circuit breaker for the platform: opens on 401/403, for lack of a token, or after three failures in a row. A ping, one size-1 list call with backoff, shows whether to close it; where lists pass and retries do not, one retry does. @see docs/architecture.md "Retry plan"
+// Circuit breaker for the platform: opens on 401/403 (on three in a row while others pass), for lack of a token, or after three failures in a row. A ping, one size-1 list call with backoff, shows whether to close it; where lists pass and retries do not, one retry does. @see docs/architecture.md "Retry plan"
 import { onWallClock, type Clock, type Random } from '../../runtime/clock.ts'
 import type { PlatformClient } from '../../platform/client.ts'
 import { TokenError } from '../../platform/auth/token-response.ts'
@@ -38,7 +38,7 @@ export interface PlatformBreaker {
   /** True if a retry may be sent now; while trial PATCHes are allowed, one at a time. */
   allows(inFlight: number): boolean
   trouble(): Trouble | undefined
-  /** True during a trouble in which a retry has passed within a minute: the platform rejects single records. */
+  /** True while retries are rejected or intercepted, but one has passed within a minute: single records may be. */
   passesSome(): boolean
   /** The shut gate: that of the trouble, or `platform` once a ping has waited more than a second for its response. */
   gate(): Trouble | undefined
@@ -182,7 +182,10 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
   return {
     allows: (inFlight) => state.name === 'closed' || (state.name === 'half-open' && inFlight === 0),
     trouble,
-    passesSome: () => trouble() !== undefined && clock.monotonic() - passedAt < passingMs,
+    passesSome() {
+      const shown = trouble()
+      return shown !== undefined && ofRetries.has(shown) && clock.monotonic() - passedAt < passingMs
+    },
     gate: () => (state.name === 'checking' && clock.monotonic() - enteredAt <= momentMs ? undefined : reason()),
     since: () => since && onWallClock(clock, since),
     call: () => call,
@@ -190,7 +193,7 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
       const { problem, reason, result, sent, status } = response
       const { isFailure: failed = false, isOfRecord = false } = meaningOf(result)
       if (isOfRecord) [rejectedInARow, passedAt] = [0, clock.monotonic()]
-      else if (result === 'unauthorized') rejectedInARow += 1
+      else if (result === 'unauthorized' && sent) rejectedInARow += 1
       const isOfAll = rejectedInARow >= suspiciousRow || !hasPassed()
       const isRefused = result === 'unauthorized' && (isOfAll || state.name !== 'closed' || !sent)
       if (isRefused || failed) call = { operation: sent ? 'retry' : 'token', problem, reason, status }
@@ -206,6 +209,7 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
         enter({ name: 'checking', isIntercepted: result === 'intercepted' })
     },
     arrived(sentAt) {
+      ;[rejectedInARow, passedAt] = [0, clock.monotonic()]
       // Only a trial is sent during a trouble.
       if (trouble() !== undefined && sentAt >= (since ?? Infinity)) enter({ name: 'closed' })
     },

@@ -107,8 +107,15 @@ function trialOf({ queue }: Lane, isReady: (record: FailedRecord) => boolean): F
   return best
 }
 
-/** The platform may reject the retries of single records: one whose last retry passed shows whether it rejects all. */
-const isUnrefused = ({ refusals }: FailedRecord): boolean => refusals === 0
+/**
+ * Which lanes and records are wanted for a trial, in this order. The platform may reject the retries of single records: one whose last
+ * retry passed shows whether it rejects all, and a new failure may be of one that it never rejected.
+ */
+const trialOrder: readonly ((lane: Lane, record: FailedRecord) => boolean)[] = [
+  ({ age }, { refusals }) => age === 'recent' && refusals === 0,
+  (_, { refusals }) => refusals === 0,
+  () => true,
+]
 
 export function createPlanner({ backlog, clock, now, policy, subscriptions, wake }: PlannerOptions): Planner {
   /** Round robin: the first lane with a record that may be sent is served next, and moves to the end. */
@@ -119,6 +126,8 @@ export function createPlanner({ backlog, clock, now, policy, subscriptions, wake
   let skipped = 0
   /** That of the last retry. */
   let last: Subscription | undefined
+  /** Number of retries. */
+  let taken = 0
   /** Subscriptions whose lanes are to be rebuilt. */
   const stale = new Set<string>()
   /** When that was last wanted for all of them, by the platform's clock: after it was set, others are due. */
@@ -206,12 +215,14 @@ export function createPlanner({ backlog, clock, now, policy, subscriptions, wake
     return undefined
   }
 
-  /** The next trial, of these records. */
-  function trial(rules: PickRules, isWanted: (record: FailedRecord) => boolean): Picked | undefined {
-    for (const lane of lanes) {
-      if (!rules.admits(lane.subscription)) continue
-      const record = trialOf(lane, (one) => isWanted(one) && rules.sendableAt(one) <= now())
-      if (record !== undefined) return { lane, record }
+  /** Every fourth trial is in turn: one whose records are all rejected must not take each from those that were refused when all were. */
+  function trial(rules: PickRules): Picked | undefined {
+    for (const isWanted of trialOrder.slice(taken % 4 === 3 ? -1 : 0)) {
+      for (const lane of lanes) {
+        if (!rules.admits(lane.subscription)) continue
+        const record = trialOf(lane, (one) => isWanted(lane, one) && rules.sendableAt(one) <= now())
+        if (record !== undefined) return { lane, record }
+      }
     }
     return undefined
   }
@@ -235,12 +246,13 @@ export function createPlanner({ backlog, clock, now, policy, subscriptions, wake
       bringUpToDate()
       skipped = 0
       // After one that is not known to be up, one that is comes next, or many dead receivers would take all calls.
-      if (rules.isTrial) return trial(rules, isUnrefused) ?? trial(rules, () => true)
+      if (rules.isTrial) return trial(rules)
       const prefersUp = last !== undefined && !isUp(last.circuit)
       return (prefersUp ? inTurn(rules, ({ circuit }) => isUp(circuit)) : undefined) ?? inTurn(rules, () => true)
     },
     take({ lane, record }) {
       last = lane.subscription
+      taken += 1
       // A probe may be anywhere in its lane; it is not ready any more.
       if (lane.queue.peek() === record) lane.queue.pop()
       if (lanes.delete(lane)) lanes.add(lane)

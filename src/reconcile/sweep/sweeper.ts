@@ -161,7 +161,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   }
 
   /**
-   * True if a list without a status shows a record as it was, which a list of failed ones lacks, or if the platform shows no
+   * True if a list without a status shows a record as it was, which a list of failed ones lacks, or if the window shows no
    * record at all: such lists do not show that any has left. With another attempt, it may have been processing meanwhile.
    */
   async function isHidden(record: FailedRecord, signal: AbortSignal): Promise<boolean> {
@@ -169,7 +169,10 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     const second = asked({ from: localSecond, to: localSecond + 1 })
     const query = { ...(eventId !== '' && { eventId }), ...second, page: 0, size: maxPageSize }
     const page = await unlessTrouble(client.list(query, signal))
-    if (page?.rows === 0) return (await unlessTrouble(client.list({ page: 0, size: 1 }, signal)))?.rows === 0
+    if (page?.rows === 0) {
+      const window = asked({ from: forgottenBefore, to: Math.floor(zone.toLocal(client.now()) / 1000) })
+      return (await unlessTrouble(client.list({ ...window, page: 0, size: 1 }, signal)))?.rows === 0
+    }
     const row = page?.records.find((one) => one.id.toLowerCase() === id.toLowerCase())
     return row?.status === 'failed' && row.attempts === attempts && row.lastAttemptLocal === lastAttemptLocal
   }
@@ -187,12 +190,12 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     for (const { record, shown } of learned.awaiting) {
       outcomes.see(record, shown, { askedAt: listed.askedAt, monotonic: clock.monotonic(), seenAt: now })
     }
+    for (const relapse of learned.relapsed) outcomes.relapsed(relapse, now)
     for (let from = 0; from < learned.changed.length; from += plannedPerStep) {
       if (from > 0) await turn()
       planner.changed(learned.changed.slice(from, from + plannedPerStep))
     }
     for (const record of learned.turned) outcomes.turned(record)
-    for (const relapse of learned.relapsed) outcomes.relapsed(relapse, now)
     tally.listed += listed.records.length
     if (listed.records.length > 0) noteFilters(true)
     tally.leftWithoutRetry += learned.leftWithoutRetry
