@@ -71,7 +71,8 @@ test.each<[string, (id: string) => Reply]>([
     day.seed(5, [0.2, 0.1], { subscriptions: [other] })
     await daemon.goOn(6)
   }
-  const { missing, summary } = daemon.ops().status()
+  const { causes, missing, summary } = daemon.ops().status()
+  expect(causes.list.reduce((sum, { unattempted }) => sum + unattempted, 0)).toBe(200)
   expect({ missing, summary }).toMatchObject({
     missing: 200,
     summary: {

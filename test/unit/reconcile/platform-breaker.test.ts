@@ -41,6 +41,11 @@ const scripts: Record<string, string> = {
     'list 403; note 401; wait 1h; breaker -> none, unauthorized; lists -> 19',
   'when the list is allowed, one PATCH may try':
     'note 401; wait 1s; breaker -> one, unauthorized; lists -> 1; wait 1min; lists -> 0',
+  'while others pass, two in a row are of single records, and the third is of all':
+    'note accepted; note 401 2; note accepted; note 401 2; breaker -> all, no trouble; note 401; breaker -> none, unauthorized',
+  'so is one, when none has passed for 15 min': `
+    note accepted; wait 899999ms; note 401; breaker -> all, no trouble
+    note accepted; wait 15min; note 401; breaker -> none, unauthorized`,
   'refusals of others in flight make no pause longer': 'note 401 7; wait 1s; breaker -> one, unauthorized; lists -> 1',
   'a refusal while it is asked is not forgotten':
     'list works 500ms; note 500 3; wait 1ms; note 401; wait 499ms; breaker -> none, unauthorized; lists -> 1',
