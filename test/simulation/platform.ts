@@ -331,8 +331,9 @@ export function createSimulatedPlatform({ scenario, timeline, sequence, watch }:
   }
 
   function isHidden({ from, status, to }: Asked): boolean {
-    const { by, until } = habits.hidden ?? { by: 'status', until: 0 }
-    return timeline.now() < until && (by === 'status' ? status : (from ?? to)) !== undefined
+    const { by, from: since, until } = habits.hidden ?? { by: 'all', from: 0, until: 0 }
+    if (timeline.now() < since || timeline.now() >= until) return false
+    return by === 'all' || (by === 'status' ? status : (from ?? to)) !== undefined
   }
 
   const isBehind = ({ page, size }: Asked): boolean => (page + 1) * size > (habits.firstRows?.rows ?? Infinity)

@@ -102,14 +102,19 @@ function outage(draw: Draw, scenario: Scenario): Scenario {
   return { ...staged, faults: [{ from, to: calmAt, kind, share: 1, on }] }
 }
 
-/** For some time bounds of lists mean earlier times than those of the rows, so that the newest are not listed, or a filter hides all. */
+/** For some time bounds of lists mean earlier times than those of the rows, so that the newest are not listed, or lists show nothing. */
 function hiding(draw: Draw, scenario: Scenario): Scenario {
   const { habits, ...stage } = plain(draw, scenario, draw.pick([3, 20, 100]))
   const until = draw.within(10, 60) * minuteMs
-  const hides = draw.chance(0.5)
-    ? { boundsLater: { ms: -draw.within(1, 8) * hourMs, until } }
-    : { hidden: { by: draw.pick(['status', 'time'] as const), until } }
-  return { ...stage, calmAt: until, patienceMs: 4 * hourMs, habits: { ...habits, ...hides } }
+  const stays = { ...stage, calmAt: until, patienceMs: 4 * hourMs }
+  if (draw.chance(0.4))
+    return { ...stays, habits: { ...habits, boundsLater: { ms: -draw.within(1, 8) * hourMs, until } } }
+  if (draw.chance(0.5))
+    return { ...stays, habits: { ...habits, hidden: { by: draw.pick(['status', 'time']), from: 0, until } } }
+  // In the middle of an incident: what failed before is known.
+  const hidden = { by: draw.pick(['status', 'all'] as const), from: draw.within(4, 9) * minuteMs, until }
+  const receivers = [{ outages: [{ from: 0, to: until, how: 503 as const }], flaky: 0 }]
+  return { ...stays, receivers, habits: { ...habits, hidden } }
 }
 
 /** Of two subscriptions, the platform rejects all retries of the first for hours, or accepts and never makes them; the other's go on. */

@@ -97,8 +97,8 @@ export interface Habits {
   pages?: { max: number; told: 'own' | 'asked' | 'none'; totals: 'exact' | 'none' }
   /** Until then, ms since the start, bounds of lists mean times that are so much later than those of the rows, as in another zone. */
   boundsLater?: { ms: number; until: number }
-  /** Until then, ms since the start, lists that are asked for a status, or for a time, show no rows. */
-  hidden?: { by: 'status' | 'time'; until: number }
+  /** Meanwhile, ms since the start, lists that are asked for a status, or for a time, or all of them show no rows. */
+  hidden?: { by: 'status' | 'time' | 'all'; from: number; until: number }
   /** Bytes of a row in a list: a response with too many of them does not arrive. */
   rowBytes: number
   /** How statuses are written. */

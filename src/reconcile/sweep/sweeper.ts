@@ -183,6 +183,8 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     if (current.hides === undefined) {
       const absent = await finishInTurns(backlog.absentFrom(seen), turn)
       if (absent !== undefined) current.hides = await isHidden(absent, current.signal)
+      // Where outcomes are not shown either, later sweeps find no absent record.
+      if (current.hides === true) noteFilters(false)
     }
     const listed = current.hides === true ? { ...seen, verdict: 'missed' as const } : seen
     const now = client.now()
@@ -260,8 +262,11 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     { tally }: Sweep,
   ): Promise<void> {
     const counted = await unlessTrouble(count)
-    if (counted === 'missed') tally.incompleteSlices += 1
-    else findings[what] = counted ?? findings[what]
+    if (counted === 'missed') {
+      tally.incompleteSlices += 1
+      // For minutes, such a record may be in neither list.
+      noteFilters(false)
+    } else findings[what] = counted ?? findings[what]
   }
 
   function noteFilters(show: boolean): void {

@@ -11,7 +11,7 @@ export function createWholeWatcher(options: WatcherOptions): Watcher {
   const { config, exercise, expectations, platform, scenario, timeline, violate } = options
   /** When the last full sweep that did not fail began, ms since the start. */
   let sweptAt: number | undefined
-  const { boundsLater = { ms: 0, until: 0 }, hidden = { until: 0 } } = scenario.habits
+  const { boundsLater = { ms: 0, until: 0 }, hidden = { from: 0, until: 0 } } = scenario.habits
   const isBerlin = scenario.habits.timeZone === 'Europe/Berlin'
 
   const isUnlisted = (record: SimulatedRecord, at: number): boolean =>
@@ -22,7 +22,7 @@ export function createWholeWatcher(options: WatcherOptions): Watcher {
 
   /** Bounds of lists mean earlier times than its own, or a filter hides all. */
   const isUnasked = ({ eventAt }: SimulatedRecord, at: number): boolean =>
-    at < hidden.until || (at < boundsLater.until && eventAt > scenario.startAt + at + boundsLater.ms + edgeMs)
+    (at >= hidden.from && at < hidden.until) || (at < boundsLater.until && eventAt > scenario.startAt + at + boundsLater.ms + edgeMs)
 
   /** Records that a full sweep which began at a moment had to list and read, and could not. */
   function hiddenAt(at: number): SimulatedRecord[] {
