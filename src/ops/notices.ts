@@ -236,7 +236,7 @@ function throttledReason(status: StatusFacts): NoticeCondition {
 }
 
 /** Retries that have no effect on the platform: none of the last ones of all deliveries, or else of some. */
-function notAttemptedReason(status: StatusFacts): NoticeCondition {
+function ineffectiveReason(status: StatusFacts): NoticeCondition {
   const { notAccepted, unknownInARow } = status
   const { inARow, ...last } = notAccepted ?? { inARow: 0 }
   if (openOf(status) === 0 || isRefused(status)) return false
@@ -259,7 +259,7 @@ function conditionsOf(status: StatusFacts): NoticeCondition[] {
   const soon = leavingExhausted === 0 ? '' : ` ${counted(leavingExhausted, 'expires', 'expire')} soon.`
   return [
     ...sweepConditions(status),
-    notAttemptedReason(status),
+    ineffectiveReason(status),
     isNoneLetThrough(status) &&
       openOf(status) > 0 &&
       !isRefused(status) && {

@@ -98,6 +98,7 @@ const maxResponseBytes = 8 * 1024 * 1024
 const firstDoubtMs = 60_000
 const maxDoubtMs = 3_600_000
 
+/** Lists of later times may be refused, if the platform's zone or clock is not as assumed. */
 const pingedAgoMs = 3_600_000
 
 const maxTries = 3

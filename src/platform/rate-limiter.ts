@@ -70,8 +70,11 @@ const maxBooksShare = 0.1
 const retryFirstMs = 1000
 /** Lists have a limit of their own after this many refusals, each followed by an accepted retry. */
 const refusedAloneOften = 2
-/** Retries have one after as many refusals, each followed by an accepted list, if these ask for longer pauses than this, in ms. */
-const longPauseMs = 65_000
+/**
+ * A longer pause of lists blocks no retry, and one of retries no list, in ms: quotas of a minute end sooner. Retries have a limit of their
+ * own after as many refusals that ask for such a pause, each followed by an accepted list.
+ */
+export const longPauseMs = 65_000
 /**
  * A class that was just served counts as waiting for this long: its caller queues the next request only after the promise
  * resolves. Otherwise retries would fall below their share.

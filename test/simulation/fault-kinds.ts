@@ -44,7 +44,7 @@ export interface FaultWindow {
   on: 'all' | 'list' | 'retry'
   /** With `ignored` and `barred`: only records of this one. Default: of all. */
   subscription?: number
-  /** With `gateway-page` and `bad-span`. */
+  /** With `gateway-page`, `bad-span` and `barred`. */
   status?: number
   /** With `bad-span`: only lists of this status fail. */
   of?: 'processing' | 'failed'

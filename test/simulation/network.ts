@@ -184,7 +184,7 @@ export function createNetwork(options: NetworkOptions): (process: Process, watch
     unauthorized: () => refusal(401),
     forbidden: () => refusal(403),
     'coded-error': () => withCode(500, 'svc.broken'),
-    barred: () => withCode(422, 'svc.barred'),
+    barred: (status) => withCode(status, 'svc.barred'),
     'bad-span': (status) => (status > 400 ? fromGateway(status) : withCode(400, 'svc.bad_span')),
   }
 

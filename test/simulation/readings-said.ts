@@ -133,7 +133,12 @@ function barred(draw: Draw, scenario: Scenario): Scenario {
       ...stage.records.map((record) => ({ ...record, subscription: 0 })),
       ...others.map((record) => ({ ...record, subscription: 1 })),
     ],
-    faults: [{ from: 0, to: calmAt, kind: draw.pick(['barred', 'ignored']), share: 1, on: 'retry', subscription: 0 }],
+    faults: [
+      {
+        ...{ from: 0, to: calmAt, kind: draw.pick(['barred', 'barred', 'ignored']), share: 1, on: 'retry' },
+        ...{ subscription: 0, status: draw.pick([422, 403, 404]) },
+      },
+    ],
   }
 }
 

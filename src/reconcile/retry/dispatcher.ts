@@ -4,7 +4,7 @@ import type { Clock } from '../../runtime/clock.ts'
 import { isAbort } from '../../runtime/errors.ts'
 import type { PlatformClient } from '../../platform/client.ts'
 import { meaningOf, type RetryResponse } from '../../platform/operations.ts'
-import type { RateLimiter } from '../../platform/rate-limiter.ts'
+import { longPauseMs, type RateLimiter } from '../../platform/rate-limiter.ts'
 import type { Backlog } from './backlog.ts'
 import type { Pause } from './operator-pause.ts'
 import { decide, sendableAt, type Situation } from '../decide.ts'
@@ -52,8 +52,6 @@ export interface DispatchOptions {
 
 /** A record whose slice is being listed is picked again after this time. */
 const listedMs = 1000
-/** A longer pause of lists blocks no retry, neither by a fence nor by a ping. Quotas of a minute end sooner. */
-const longPauseMs = 65_000
 
 /** Blocks retries in a span. */
 export interface Fence {

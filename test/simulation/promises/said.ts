@@ -46,7 +46,7 @@ type Party =
 
 /** Three retries that are not made have ended by then. */
 const barredMs = 2 * hourMs
-const isUnattempted = /^None of the last|^The platform shows no attempt/
+const isUnattempted = /^None of the last|^The platform (shows no attempt|rejects retries)/
 
 const isOfReceiver = /^The receiver (is down|is failing|keeps|does not|fails)|^Subscription|subscriptions are failing/
 
