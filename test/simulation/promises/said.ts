@@ -1,4 +1,5 @@
 // The oracle: what is said is what is so. Level, headline, advice and notices of /status, at every scrape, against the world. @see docs/status.md
+import { maxLagMs } from '../../../src/reconcile/policy.ts'
 import { soundAtOf } from '../scenario.ts'
 import { isAnswered } from '../knowledge.ts'
 import type { SimulatedRecord } from '../platform.ts'
@@ -399,7 +400,9 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
     else allSuccessfulSince ??= timeline.now()
     // What is only counted is known to have arrived once the next full sweep has ended. List calls that failed by chance may have
     // had it list the shortest slices, at a low limit.
-    const bound = noticeMs + 2 * fullMs + scenario.periodMs + shortSlicesMs
+    // Records that changed within the lag of lists do not prove that filters show all again.
+    const provenMs = scenario.habits.hidden === undefined ? 0 : maxLagMs
+    const bound = noticeMs + 2 * fullMs + scenario.periodMs + shortSlicesMs + provenMs
     if (isLasting() || allSuccessfulSince === undefined || timeline.now() - allSuccessfulSince < bound) return
     if (Math.max(startedAt, changedBefore(changes, timeline.now())) > timeline.now() - noticeMs) return
     // What was lost behind a 200, and a ledger without books, are for a person.

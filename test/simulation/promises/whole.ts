@@ -22,7 +22,8 @@ export function createWholeWatcher(options: WatcherOptions): Watcher {
 
   /** Bounds of lists mean earlier times than its own, or a filter hides all. */
   const isUnasked = ({ eventAt }: SimulatedRecord, at: number): boolean =>
-    (at >= hidden.from && at < hidden.until) || (at < boundsLater.until && eventAt > scenario.startAt + at + boundsLater.ms + edgeMs)
+    (at >= hidden.from && at < hidden.until) ||
+    (at < boundsLater.until && eventAt > scenario.startAt + at + boundsLater.ms + edgeMs)
 
   /** Records that a full sweep which began at a moment had to list and read, and could not. */
   function hiddenAt(at: number): SimulatedRecord[] {
