@@ -188,6 +188,9 @@ export function createAlertsWatch(options: AlertsOptions): AlertsWatch {
         return certificates.length > 0
       case 'OldestFailedTooOld':
         return true
+      case 'RetriesRefused':
+        // A record that is gone, said without a code, is all that is left.
+        return !habits.missingHasCode && records.some(({ kind }) => kind === 'missing')
       case 'RetriesFailing':
       case 'RetriesNotAccepted':
       case 'RetriesUnattempted':
