@@ -38,6 +38,8 @@ export interface Expectations {
   probesWithin(ms: number): number
   /** How far the daemon's idea of the platform's time may be off, ms. */
   clockTolerance: number
+  /** True if the platform's clock repeats an hour: an event of it may be of either, and is held until the later one has left. */
+  hasRepeatedHour: boolean
 }
 
 const slowFactor = 20
@@ -95,9 +97,10 @@ export function createExpectations(scenario: Scenario, config: Config): Expectat
 
   return {
     earliestDue(record, known) {
-      const lastChance = Math.floor((record.eventAt + lookback - 2 * periodMs) / 1000) * 1000 - 1000
+      const ofEvent = Math.floor((record.eventAt + lookback - 2 * periodMs) / 1000) * 1000 - 1000
+      const lastChances = hasRepeatedHour ? [ofEvent, ofEvent + hourMs] : [ofEvent]
       const cut = (soonest: number, last: number): number =>
-        last < lastChance + 1000 ? Math.min(soonest, lastChance) : soonest
+        Math.min(soonest, ...lastChances.filter((chance) => last < chance + 1000))
       return Math.max(
         cut(endOfBackoff(known, 0.5, 2 * clockTolerance), lastOf(known)),
         cut(endOfRest(known, 0.5), known.triedAt),
@@ -127,5 +130,6 @@ export function createExpectations(scenario: Scenario, config: Config): Expectat
       return probes
     },
     clockTolerance,
+    hasRepeatedHour,
   }
 }

@@ -95,7 +95,7 @@ export function createEstimatesWatcher(options: WatcherOptions): Watcher {
   function noteNext(sight: Sight): void {
     next = undefined
     const said = nextOf(sight)
-    if (said === undefined) return
+    if (said === undefined || expectations.hasRepeatedHour) return
     const [saidAt, text] = [timeline.now(), `${sight.status.summary.headline} ${sight.status.summary.detail}`]
     const at = saidAt + said.ms
     // A retry is the trial after a ping; and a token may be asked for by anybody once its time has come.

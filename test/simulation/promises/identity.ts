@@ -122,7 +122,9 @@ export function createIdentityWatcher(options: WatcherOptions): Watcher {
       if (call.operation === 'token') {
         if (told.hasDate && told.kind !== 'given-up') tellsTime += 1
         tokenStatus = told.status
-        isOthersTurn = told.status !== 200 && keyOf(call) === keyFiles.lastKey()
+        // One that was throttled, or failed, tells nothing of the key.
+        const { status = Infinity } = told
+        if (status < 429) isOthersTurn = status >= 400 && keyOf(call) === keyFiles.lastKey()
         if (isOthersTurn) refusedKeyAt = timeline.now()
         if (told.kind === 'told' && told.status === 200) {
           granted = { at: timeline.now(), key: keyOf(call) }
