@@ -106,11 +106,12 @@ export function createCallLimits(options: CallLimitsOptions): CallLimits {
     sentAt + Math.min(retryAfterMs, longestRetryAfterMs) - 1500
 
   /** Returns true if lists alone are refused. */
-  function learnRefused({ operation, sentAt }: Call, { retryAfterMs, status }: Told): boolean {
+  function learnRefused({ id, operation, sentAt }: Call, { retryAfterMs, status }: Told): boolean {
     const isRefused = status === 429 || retryAfterMs !== undefined
     const isServed = status !== undefined && status !== 503 && !isRefused
     if (operation === 'list' && isRefused) listRefusedAt = now()
-    if (operation === 'retry' && isRefused)
+    // A limit of its subscription tells nothing of lists.
+    if (operation === 'retry' && isRefused && !mayBeAlone.has(subscriptionOf(id)))
       [refusedAlone, listRefusedAt] = [refusedAlone < refusedAloneOften ? 0 : refusedAloneOften - 1, Infinity]
     if (operation === 'retry' && isServed && sentAt > listRefusedAt)
       [refusedAlone, listRefusedAt] = [refusedAlone + 1, Infinity]

@@ -41,7 +41,7 @@ export function createOpenListings(sliceRecords: number, firstRows = Infinity): 
       const isCut = total > 2 * sliceRecords || (page + 1) * size > firstRows
       const isEnd = isCut || views.length === 0
       if (kind !== 'told' || status !== 200 || isEnd) readings.delete(key)
-      else reading.left = (page === 0 ? total : reading.left) - size
+      else reading.left = Math.min(page === 0 ? Infinity : reading.left, total - page * size) - size
       if (reading.left < 0) readings.delete(key)
     },
     spans: () => [...readings.values()],
