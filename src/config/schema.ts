@@ -41,16 +41,20 @@ export const schema = z.strictObject({
       "URL of the platform's API, up to /webhooks; any path, with or without a slash at its end.",
     ),
     timeZone: setting(timeZone, 'UTC', "Time zone of the platform's date-times, which carry none."),
-    requestTimeout: setting(duration('100ms', '5m'), '10s', 'Deadline of one request, including its whole response.'),
+    requestTimeout: setting(
+      duration('100ms', '5m'),
+      '10s',
+      'Deadline of one request, including its complete response.',
+    ),
     maxRequestsPerSecond: setting(
       decimal(0.1, 100_000),
       20,
-      'Maximum number of requests per second to the platform, all kinds together.',
+      'Maximum number of requests per second to the platform, of all kinds together.',
     ),
     allowInsecure: setting(
       flag,
       false,
-      'Allow http:// for the platform and its identity host on other hosts than this one. Never in production.',
+      'Allow http:// for a platform and an identity host that are not on this host. Never in production.',
     ),
   }),
   auth: z.strictObject({
@@ -65,10 +69,10 @@ export const schema = z.strictObject({
       filePath,
       "File with the service account's RSA private key (PEM); read again when it changes.",
     ),
-    privateKey: optional(pemSecret, 'The private key itself (PEM), instead of auth.privateKeyFile.', { secret: true }),
+    privateKey: optional(pemSecret, 'The private key (PEM), instead of auth.privateKeyFile.', { secret: true }),
     privateKeyPassphrase: optional(
       verbatimSecret,
-      'Passphrase of the private key, if it is encrypted; its file is read again with each new key.',
+      'Passphrase of an encrypted private key; its file is reread with each new key.',
       {
         secret: true,
         fileTwin: true,
@@ -76,20 +80,20 @@ export const schema = z.strictObject({
     ),
     signCommand: optional(
       command,
-      'Program, with arguments, that signs in place of a key: text on stdin, RS256 in Base64 on stdout. Needs auth.certificateFile.',
+      'Program, with arguments, that signs instead of a private key: text on stdin, RS256 in Base64 on stdout. Needs auth.certificateFile.',
       { secret: true },
     ),
     certificateFile: optional(
       filePath,
       "File with the key's certificate (PEM). Its expiry becomes a metric and an alert.",
     ),
-    scope: setting(scope, 'api', 'Scope of the token request; empty: none is sent.'),
+    scope: setting(scope, 'api', 'Scope of the token request; empty: no scope is sent.'),
   }),
   schedule: z.strictObject({
     cron: setting(
       cron,
       '*/30 * * * * *',
-      'When to sweep: second, minute, hour, day of month, month, day of week. It does not time retries: to stop them, pause.',
+      'When to sweep: second, minute, hour, day of month, month, day of week. It does not limit the times of retries: to stop these, pause.',
     ),
     timeZone: setting(timeZone, 'UTC', 'Time zone of schedule.cron.'),
   }),
@@ -106,21 +110,21 @@ export const schema = z.strictObject({
     maxRecords: setting(
       integer(1, 1_000_000),
       200_000,
-      'Maximum number of failed records in memory; any further ones wait on the platform.',
+      'Maximum number of failed records in memory; further records are only counted until there is space.',
     ),
   }),
   retry: z.strictObject({
-    enabled: setting(flag, true, 'false: observe only. The daemon does everything but the retry itself.'),
+    enabled: setting(flag, true, 'false: observe only. The daemon does everything except the retries.'),
     concurrency: setting(
       integer(1, 256),
       24,
-      'Maximum number of retries in flight; if the platform delivers before it responds, also of simultaneous deliveries to the receiver.',
+      'Maximum number of retries in flight. If the platform delivers before it responds, it also limits simultaneous deliveries to the receiver.',
     ),
     maxPerSecond: optional(decimal(0.01, 1000), 'Maximum number of retries per second, to spare the receiver.'),
     maxAttempts: setting(
       integer(1, 10_000),
       30,
-      'Number of attempts after which a record is exhausted: it is no longer retried.',
+      'Number of attempts after which a record is exhausted, which means no longer retried.',
     ),
     backoff: z.strictObject({
       initial: setting(
@@ -135,7 +139,7 @@ export const schema = z.strictObject({
     giveUpAfter: setting(
       duration('1s', '30d'),
       '1h',
-      'An outcome that is not known after this time counts as unknown.',
+      'Time after a retry without evidence of its outcome, after which the outcome is unknown.',
     ),
   }),
   circuit: z.strictObject({
@@ -147,7 +151,7 @@ export const schema = z.strictObject({
     cooldown: setting(
       duration('100ms', '5m'),
       '30s',
-      'First cooldown of an open circuit. It doubles while the receiver stays down.',
+      'First cooldown of an open circuit. It doubles each time the probes fail, up to five minutes.',
     ),
   }),
   receiver: z.strictObject({
@@ -159,33 +163,33 @@ export const schema = z.strictObject({
   ledger: z.strictObject({
     url: optional(
       healthUrl,
-      'URL of the receiver that lists the events it has processed in a span; the daemon compares each hour with it. Unset: none.',
+      'URL of the receiver that lists its processed events of a span; the daemon compares each hour with it. Unset: no comparison.',
     ),
     key: setting(
       choice(['entity', 'eventId', 'webhookId']),
       'entity',
-      'What a line of the ledger names: the type and entity of an event, its id, or the id of its webhook.',
+      'Key in each line of the ledger: the type and entity of an event, its id, or the id of its webhook.',
     ),
     settle: setting(
       duration('0s', '1d'),
       '15m',
-      'Time for the receiver to enter a delivery into its ledger. An hour is compared this long after its end.',
+      'Time that the receiver needs to enter a delivery into its ledger. An hour is compared this long after its end.',
     ),
     lookback: setting(
       // An hour that differs is listed four times more within 15 hours.
       duration('16h', '30d'),
       '1d',
-      'How far back hours are compared, from the last one that has settled: after a start, and again where the two sides differed.',
+      'How far back hours are compared, from the last settled hour: after a start, and again if the two sides differed.',
     ),
   }),
   select: z.strictObject({
-    eventTypes: setting(names, [], 'Retry these event types only; empty: all.'),
-    subscriptionIds: setting(uuids, [], 'Retry records of these subscriptions only; empty: all.'),
+    eventTypes: setting(names, [], 'Retry only these event types; empty: all.'),
+    subscriptionIds: setting(uuids, [], 'Retry only records of these subscriptions; empty: all.'),
   }),
   subscriptions: setting(
     namesByUuid,
     {},
-    'Names of subscriptions by id, shown to people in place of the id: on the page, in notices and in commands.',
+    'Names of subscriptions by id, shown instead of the id on the page, in notices, in commands and as metric labels.',
   ),
   server: z.strictObject({
     host: setting(
@@ -196,7 +200,7 @@ export const schema = z.strictObject({
     port: setting(integer(0, 65_535), 10_964, "Port of the daemon's listener; 0 picks a free one."),
     commandPrefix: optional(
       text,
-      'Prefix of each command that is printed, so that it can be run as it stands: kubectl exec -n NAMESPACE POD -c webhook-reconciler --.',
+      'Prefix of printed commands, so that they can be copied and run: kubectl exec -n NAMESPACE POD -c webhook-reconciler --.',
     ),
     runbookUrl: optional(
       healthUrl,
@@ -206,7 +210,7 @@ export const schema = z.strictObject({
   control: z.strictObject({
     token: optional(
       secretText,
-      'Bearer token for the control requests, at least 32 characters. Unset: only commands on this host that can read the private key.',
+      'Bearer token for control requests, at least 32 characters. Unset: only commands on this host that can read the private key are accepted.',
       { secret: true, fileTwin: true },
     ),
     allowRemote: setting(flag, false, 'true: also accept control requests from other hosts.'),
@@ -215,17 +219,17 @@ export const schema = z.strictObject({
     kind: setting(
       choice(['none', 'kubernetes']),
       'none',
-      'kubernetes: of all instances that share a Lease, one works and the others stand by. none: this instance always works.',
+      'kubernetes: one of the instances that share a Lease leads, and the others stand by. none: this instance always works.',
     ),
     leaseName: setting(
       objectName,
       'webhook-reconciler',
-      'Name of the Lease: one for each issuer and base URL, the same in all its instances.',
+      'Name of the Lease: one for each issuer and base URL, the same for all of its instances.',
     ),
     leaseDuration: setting(
       duration('1s', '1h'),
       '15s',
-      'How long a Lease lasts without renewal; then another instance takes it. In whole seconds.',
+      'Time without a renewal after which another instance takes the Lease, in whole seconds.',
     ),
   }),
   shutdown: z.strictObject({
@@ -239,7 +243,7 @@ export const schema = z.strictObject({
     ),
   }),
   log: z.strictObject({
-    level: setting(choice(['debug', 'info', 'warn', 'error']), 'info', 'Lowest level that is logged.'),
+    level: setting(choice(['debug', 'info', 'warn', 'error']), 'info', 'Lowest logged level.'),
   }),
 })
 
