@@ -57,6 +57,15 @@ test('a delivery queue of the platform that is stuck for three hours is not blam
   expect(JSON.stringify(daemon.ops().status())).not.toMatch(/receiver keeps failing|Fix the receiver/)
 })
 
+test('a dead receiver is named where each retry is processing for longer than an outcome is awaited', async () => {
+  await using day = await beginDay({ delivery: { mode: 'async', delayMs: 2 * hourMs } })
+  day.sandbox.receiver.down()
+  day.seed(10, [30, 1], { subscriptions: [subscription] })
+  const daemon = await day.start()
+  await daemon.goOn(5 * 60)
+  expect(daemon.ops().status().summary.headline).toBe('The receiver does not respond to 10 deliveries.')
+})
+
 test.each<[string, (id: string) => Reply]>([
   ['refused', () => ({ status: 422, body: { code: 'NOT_NOW' } })],
   ['accepted, and never made', (id) => ({ body: { data: { webhook: { id } } } })],

@@ -58,8 +58,11 @@ export interface BacklogOptions {
   clock: Pick<Clock, 'monotonic'>
 }
 
-/** The last attempt of a record seen as successful, whose number is Infinity if unknown; and the number of its retry in its subscription. */
-type Success = Pick<FailedRecord, 'attempts' | 'lastAt'> & { sent: number }
+/** The last attempt of a record as shown. */
+type ShownAttempt = Pick<FailedRecord, 'attempts' | 'lastAt'>
+
+/** That of one seen as successful, whose number is Infinity if unknown; and the number of its retry in its subscription. */
+type Success = ShownAttempt & { sent: number }
 
 /** A record that was successful, and has failed by a later attempt; with the number of its retry in its subscription. */
 export interface Relapse {
@@ -171,6 +174,10 @@ function addUp(
   return undefined
 }
 
+/** True if a record has an attempt after the shown one. */
+const isLater = ({ attempts, lastAt }: ShownAttempt, shown: ShownAttempt): boolean =>
+  attempts > shown.attempts || lastAt > shown.lastAt
+
 /** A row without an id may be any record. */
 const showsAll = ({ unreadable, verdict }: LearnedListing): boolean =>
   verdict === 'whole' && unreadable.every(({ id }) => id !== undefined)
@@ -193,8 +200,8 @@ function createTexts(): (text: string) => string {
 export function createBacklog(options: BacklogOptions): Backlog {
   const { clock, maxRecords, policy, subscriptions, zone } = options
   const recordIndex = createRecordIndex(maxRecords)
-  /** Tried records that were dropped, in that order, until a restart. */
-  const dropped = new Map<string, { ours: Ours; done: Success | undefined }>()
+  /** Tried records that were dropped, in that order, until a restart; with their last attempt as shown until then. */
+  const dropped = new Map<string, { ours: Ours; shown: ShownAttempt; done: Success | undefined }>()
   /** Keys of expired records, until a restart; and whether each is back. */
   const expired = new Map<string, boolean>()
   /** The window began here when records were last dropped; of those that a job found before it, none has expired. */
@@ -212,7 +219,8 @@ export function createBacklog(options: BacklogOptions): Backlog {
     excluded.delete(entry)
     entry.note(wantedByNone)
     if (entry.triedAt === 0) return
-    dropped.set(entry.key, { ours: entry.ours, done })
+    const { attempts, lastAt, ours } = entry
+    dropped.set(entry.key, { ours, shown: { attempts, lastAt }, done })
     if (dropped.size < maxDropped + forgottenAtOnce) return
     for (const key of dropped.keys().take(forgottenAtOnce)) dropped.delete(key)
   }
@@ -242,8 +250,10 @@ export function createBacklog(options: BacklogOptions): Backlog {
     const entry = new FailedRecord(record, { zone, now, textOf })
     const { key } = entry
     if (isDone(entry, askedAt)) return
-    const { done, ours } = dropped.get(key) ?? {}
+    const { done, ours, shown } = dropped.get(key) ?? {}
     if (ours !== undefined) entry.note(ours)
+    // While it was processing, it was not listed as failed.
+    if (shown !== undefined && isLater(entry, shown)) entry.prove()
     const exclusion = exclusionOf(entry, policy)
     if (exclusion !== undefined && holdsExcluded) excluded.add(entry)
     else if (exclusion !== undefined) {
@@ -253,8 +263,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
     recordIndex.add(entry)
     evictions.admitted(entry.localSecond)
     dropped.delete(key)
-    if (done !== undefined && (entry.attempts > done.attempts || entry.lastAt > done.lastAt))
-      learned.relapsed.push({ record: entry, sent: done.sent })
+    if (done !== undefined && isLater(entry, done)) learned.relapsed.push({ record: entry, sent: done.sent })
     learned.changed.push(entry)
     if (expired.get(key) === false) learned.returned += 1
     if (expired.has(key)) expired.set(key, true)
