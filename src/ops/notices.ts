@@ -329,7 +329,7 @@ function conditionsOf(status: StatusFacts): NoticeCondition[] {
       },
     status.stuckProcessing > 0 && {
       level: 'waiting',
-      text: `${counted(status.stuckProcessing, 'delivery has', 'deliveries have')} been processing for longer than 15 min, and ${status.stuckProcessing === 1 ? 'is' : 'are'} not counted as missing.`,
+      text: `${counted(status.stuckProcessing, 'delivery has', 'deliveries have')} been processing for longer than 15 min.`,
       advice: "Nothing to do unless this lasts 15 min: then ask the platform's operator.",
       ...(openOf(status) > 0 && { isAside: true as const }),
       runbook: 'StuckProcessing',

@@ -182,8 +182,10 @@ describe('the headline', () => {
     ],
     "waiting: 2 failed deliveries are of events ahead of the platform's clock, and not retried before then. At least 2 deliveries are missing.":
       [{ aheadOfClock: 2 }],
-    'waiting: 1 delivery has been processing for longer than 15 min, and is not counted as missing. No other missing delivery is known.':
-      [{ stuckProcessing: 1 }, { stuckProcessing: 1, sweeps: sweptAgo(300_001) }],
+    'waiting: 1 delivery has been processing for longer than 15 min. No other missing delivery is known.': [
+      { stuckProcessing: 1 },
+      { stuckProcessing: 1, sweeps: sweptAgo(300_001) },
+    ],
     'trouble: None of the last 10 retries was accepted: HTTP 5xx. 10 deliveries are missing.': [
       { failed: blocked, notAccepted: { inARow: 10, reason: 'server-error' }, ...shut('limit') },
     ],
