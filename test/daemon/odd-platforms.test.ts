@@ -8,7 +8,6 @@ import {
   minuteMs,
   startDaemon,
   type DaemonOptions,
-  type Day,
   type Reply,
 } from '../support/daemon.ts'
 
@@ -248,23 +247,43 @@ test('one record refused with Retry-After: 3600 does not hide the failures of ot
   expect(day.sandbox.counts().successful).toBe(20)
 })
 
-/** Shows this time as the last attempt of each record that was retried. */
-const datingRetries =
-  (day: Day, lastAttemptDateTime: string) =>
+interface Row {
+  id: string
+  status: string
+}
+
+/** Changes each record as the platform shows it. */
+const showing =
+  (change: (row: Row) => void) =>
   (transport: Transport): Transport =>
   async (request) => {
     const response = await transport(request)
     if (!request.url.pathname.includes('/webhooks')) return response
-    const body = JSON.parse(response.body) as { data?: { webhooks?: { id: string }[]; webhook?: { id: string } } }
-    for (const row of [...(body.data?.webhooks ?? []), ...(body.data?.webhook ? [body.data.webhook] : [])])
-      if (day.sandbox.acceptedRetries(row.id) > 0) Object.assign(row, { lastAttemptDateTime })
+    const body = JSON.parse(response.body) as { data?: { webhooks?: Row[]; webhook?: Row } }
+    for (const row of [...(body.data?.webhooks ?? []), ...(body.data?.webhook ? [body.data.webhook] : [])]) change(row)
     return { ...response, body: JSON.stringify(body) }
   }
+
+test('records in a status that is new stay missing until they have arrived', async () => {
+  await using day = await beginDay({ delivery: { mode: 'async', delayMs: 3 * hourMs } })
+  day.seed(10, [30, 1])
+  const between = showing((row) => {
+    if (row.status === 'processing') row.status = 'retrying'
+  })
+  const daemon = await day.start({ RECONCILER_OUTCOME_GIVE_UP_AFTER: '10m' }, undefined, { between })
+  await daemon.goOn(2 * 60)
+  expect(daemon.ops().status()).toMatchObject({ missing: 10, summary: { level: 'trouble' } })
+  await daemon.goOn(2 * 60)
+  expect(daemon.ops().status()).toMatchObject({ missing: 0, summary: { level: 'well' } })
+})
 
 test.each(['9999-12-31T23:59:59', '0001-01-01T00:00:00'])('%s as the last attempt is no time zone', async (date) => {
   await using day = await beginDay()
   day.seed(100, [30, 1])
-  const daemon = await day.start({}, undefined, { between: datingRetries(day, date) })
+  const between = showing((row) => {
+    if (day.sandbox.acceptedRetries(row.id) > 0) Object.assign(row, { lastAttemptDateTime: date })
+  })
+  const daemon = await day.start({}, undefined, { between })
   await daemon.goOn(60)
   expect(daemon.ops().status()).toMatchObject({ missing: 0, summary: { level: 'well' } })
 })

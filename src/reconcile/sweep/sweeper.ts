@@ -161,8 +161,9 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   }
 
   /**
-   * True if a list without a status shows a record as it was, which a list of failed ones lacks, or if the window shows no
-   * record at all: such lists do not show that any has left. With another attempt, it may have been processing meanwhile.
+   * True if a list without a status shows a record as it was, which a list of failed ones lacks, or unreadable, as in a new status,
+   * or if the window shows no record at all: such lists do not show that any has left. With another attempt, it may have been
+   * processing meanwhile.
    */
   async function isHidden(record: FailedRecord, signal: AbortSignal): Promise<boolean> {
     const { attempts, eventId, id, lastAttemptLocal, localSecond } = record
@@ -173,7 +174,9 @@ export function createSweeper(options: SweeperOptions): Sweeper {
       const window = asked({ from: forgottenBefore, to: Math.floor(zone.toLocal(client.now()) / 1000) })
       return (await unlessTrouble(client.list({ ...window, page: 0, size: 1 }, signal)))?.rows === 0
     }
-    const row = page?.records.find((one) => one.id.toLowerCase() === id.toLowerCase())
+    const isIts = (one: { id: string | undefined }): boolean => one.id?.toLowerCase() === id.toLowerCase()
+    if (page?.unreadable.some(isIts) === true) return true
+    const row = page?.records.find(isIts)
     return row?.status === 'failed' && row.attempts === attempts && row.lastAttemptLocal === lastAttemptLocal
   }
 
