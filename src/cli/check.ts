@@ -235,7 +235,8 @@ async function checkListing(
     const advice = "these are not retried: ask the platform's operator what has changed, and check platform.baseUrl"
     return { ...failed(exitCode.incomplete, `${found}; ${unreadableText(sum)}`, advice), value }
   }
-  if (page.rows === 0 && (await unlessTrouble(showFiltered(client, connection.zone, signal))) === false) {
+  const isAsked = problem === undefined
+  if (isAsked && (await unlessTrouble(showFiltered(client, connection.zone, signal))) === false) {
     const advice = "then failed ones are not seen: show the platform's operator this call"
     return { ...failed(exitCode.incomplete, `${found}; a status or time as filter hides records`, advice), value }
   }

@@ -139,6 +139,15 @@ describe('what is wrong', () => {
       [/\nFAILED +list call +response in \d+ ms; [^;]+; a status or time as filter\s+hides records\n +-> then/],
     ],
     [
+      'bounds of another zone: they hide failed records that are listed without them',
+      {
+        readings: { boundsLaterSeconds: 7200 },
+        prepare: (sandbox) => sandbox.seed({ count: 1, from: systemClock.now() - 1e7, to: systemClock.now() - 1e7 }),
+      },
+      1,
+      [/\nFAILED +list call [^;]+; failed records [^;]+: 1; a status or time as filter\s+hides records\n/],
+    ],
+    [
       'a wrong time zone: events of the future',
       {
         readings: { timeZone: 'Asia/Tokyo' },
