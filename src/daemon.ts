@@ -14,6 +14,7 @@ import { startOpsServer } from './ops/server.ts'
 import { standbyText } from './ops/words.ts'
 import { mismatchOf, type Certificate } from './platform/auth/certificate.ts'
 import { reloadFile, type Reloadable } from './platform/auth/reloadable.ts'
+import { isZoneWrong } from './platform/time-zone.ts'
 import { exitCode, type ExitCode } from './runtime/errors.ts'
 import { untilAborted } from './runtime/notifier.ts'
 import { runTogether, type Task } from './runtime/run-together.ts'
@@ -113,10 +114,12 @@ function codeOfOnce({ progress, reconciler }: DaemonParts, { config }: DaemonOpt
   const trouble = breaker.trouble()
   if (trouble === 'unauthorized' || last?.failure?.rejected === true) return exitCode.authenticationRejected
   if (trouble !== undefined || last?.result === 'failed') return exitCode.platformUnreachable
-  const { awaiting, failed, onlyCounted, unreadable } = finish(reconciler().state())
+  const { aheadOfClock, awaiting, failed, onlyCounted, unreadable } = finish(reconciler().state())
   const left = config.retry.enabled ? failed.due + failed.blocked + awaiting + onlyCounted : 0
   const isTriedInVain = Iterator.from(backlog.entries()).some(({ refusals, tries }) => tries + refusals > 0)
-  const isSeen = last?.result === 'complete' && unreadable === undefined
+  // In a wrong zone, failures seem to be of later times, or of before the window.
+  const isOfLater = aheadOfClock > 0 || isZoneWrong(progress.state().timeOffsetMs)
+  const isSeen = last?.result === 'complete' && unreadable === undefined && !isOfLater
   return isSeen && left === 0 && !isTriedInVain ? exitCode.done : exitCode.incomplete
 }
 

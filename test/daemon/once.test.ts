@@ -51,6 +51,15 @@ test.each<[what: string, code: number, prepare: ((sandbox: Sandbox) => void) | u
   expect(sandbox.counts()).toMatchObject(code === 0 ? { failed: 0, successful: count } : { failed: count })
 })
 
+test.each([1, 12])('events of %i h ago in another zone than platform.timeZone: 1', async (hoursAgo) => {
+  await using day = await beginDay()
+  const { clock, sandbox } = day
+  day.seed(1, [hoursAgo, hoursAgo])
+  const env = { RECONCILER_PLATFORM_TIME_ZONE: 'America/New_York' }
+  await using daemon = startDaemon({ clock, sandbox, env, once: true })
+  expect(await clock.run(daemon.running)).toBe(1)
+})
+
 test('a subscription of which the platform lets no retry through is waited for a quarter of an hour', async () => {
   await using day = await beginDay()
   limitsOne(1e-6)(day.sandbox)
