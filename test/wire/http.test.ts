@@ -155,6 +155,7 @@ describe('the size', () => {
     ['UTF-8', '{"a":1}'],
     ['none', '\ufeff\n[1]'],
     ['', ' <html>'],
+    ['gzip', '{"a":1}'],
   ])(
     'of the encoding %j is read, without a byte order mark, if it begins like JSON or a page: %j',
     async (encoding, body) => {

@@ -169,14 +169,20 @@ const decoders = new Map(Object.entries({ ...unzipped, br: 'brotliDecompress', z
 /** Prefix of the codes of an unreadable `Content-Encoding`, such as `CONTENT_ENCODING_COMPRESS`. */
 export const encodingCodePrefix = 'CONTENT_ENCODING_'
 
+/** Bytes of a body that show whether it is plain. */
+const beginningBytes = 1024
+
 function unreadable(encoding: string): TransportError {
   const name = encoding.toUpperCase().replaceAll(/[^A-Z\d]+/g, '_')
   return new TransportError('invalid-body', encodingCodePrefix + name.slice(0, 20))
 }
 
-/** Some servers name a charset, `none` or nothing: under an unknown name, a body that begins like JSON or a page is one. */
+/**
+ * Some servers name a charset, `none` or nothing, and some proxies the encoding that they have decoded: a body that begins like
+ * JSON or a page is one. A body in br may begin so, too.
+ */
 function isPlain(encoding: string, body: Buffer): boolean {
-  return encoding === 'identity' || (!decoders.has(encoding) && /^\s*[{[<]/.test(body.toString('utf8')))
+  return encoding === 'identity' || (encoding !== 'br' && /^\s*[{[<]/.test(body.toString('utf8', 0, beginningBytes)))
 }
 
 /** Decodes a body up to `maxBytes`. Rejects with TransportError. */
