@@ -426,11 +426,9 @@ describe('notices', () => {
   })
 
   test('each links to its section of the runbook', () => {
-    const summary = (runbookUrl?: string): StatusSummary =>
-      summaryOf({ ...shut('paused'), failed: blocked, certificateExpiresAt: incidentNow - 1, runbookUrl })
-    expect(summary().runbook).toBe('docs/runbook.md#webhookreconcilerclientcertificateexpiring')
-    expect(summary('https://wiki.example.com/r').notices[0]?.runbook).toBe(
-      'https://wiki.example.com/r#webhookreconcilerpaused',
-    )
+    const facts = { ...shut('paused'), failed: blocked, certificateExpiresAt: incidentNow - 1 }
+    expect(summaryOf(facts).runbook).toBe('docs/runbook.md#webhookreconcilerclientcertificateexpiring')
+    const runbookUrl = 'https://wiki.example.com/r'
+    expect(summaryOf({ ...facts, runbookUrl }).notices[0]?.runbook).toBe(`${runbookUrl}#webhookreconcilerpaused`)
   })
 })
