@@ -65,6 +65,8 @@ const maxInARow = 8
 const askEvery = 8
 /** No event lies this far ahead of the listed ones. */
 const farAheadSeconds = 10 * 365 * 86_400
+/** A limit on the length of slices is at least this long. */
+const minLimitSeconds = 1800
 /** In a span at least this long, the requests for the first and the last second can't cover the same records. */
 const minCheckedSeconds = 5
 
@@ -75,6 +77,8 @@ interface Findings {
   failedInARow: number
   noShorterInARow: number
   lastSeconds: number
+  /** Maximum length of a slice, as far as known: two halves could be listed, although the whole could not. */
+  maxSeconds: number
   /** False once the totals turned out to ignore the slice. */
   totalsCount: boolean
   totalsChecked: boolean
@@ -143,7 +147,7 @@ async function visit(span: Span, context: Context): Promise<SweepStep | Span[]> 
 
 /** A slice that may be half of one that could not be listed. */
 interface SliceAhead extends PlannedSpan {
-  whole?: { span: Span; listedHalves: number }
+  whole?: { seconds: number; listedHalves: number }
 }
 
 /**
@@ -160,6 +164,8 @@ async function goRound(
   if (findings.failedInARow % askEvery === 0 && !(await responds(context, slice, failure))) throw failure
   findings.failedInARow += 1
   if (findings.failedInARow === 1 && slice.whole === undefined && slice.uncut !== true) return [slice]
+  const skipped = { skipped: { span: { from: slice.from, to: slice.to }, failure } }
+  if (slice.uncut === true) return skipped
   findings.failedSlices += 1
   const seconds = slice.to - slice.from
   if (seconds >= findings.lastSeconds) findings.noShorterInARow += 1
@@ -167,29 +173,28 @@ async function goRound(
   const isGivenUp = findings.noShorterInARow > maxInARow || findings.failedSlices > maxFailedSlices
   // The platform may list only the last days.
   const isRest = options.inOrder === true && slice.to === end
-  if (slice.uncut === true || seconds <= 1 || (isGivenUp && !isRest)) {
-    return { skipped: { span: { from: slice.from, to: slice.to }, failure } }
-  }
-  const whole = { span: slice, listedHalves: 0 }
+  if (seconds <= 1 || (isGivenUp && !isRest)) return skipped
+  const whole = { seconds, listedHalves: 0 }
   const halves = cut(slice, 2).map((half): SliceAhead =>
     isGivenUp && half.to !== end ? { ...half, uncut: true } : { ...half, whole },
   )
   return options.inOrder === true ? halves : halves.reverse()
 }
 
-/** Learns how long a span the platform lists at once. */
-function learnWidth(slice: SliceAhead, { options }: Context): void {
-  const { whole } = slice
+/** Learns how long a span the platform lists at once. Lists that fail at random suggest a limit, too, so it has a minimum. */
+function noteListed({ whole, ...slice }: SliceAhead, { findings, options }: Context): void {
   options.unlistable.listed(slice)
   if (whole === undefined) return
   whole.listedHalves += 1
-  if (whole.listedHalves === 2) options.unlistable.learnWidth(whole.span)
+  const halfSeconds = Math.ceil(whole.seconds / 2)
+  if (whole.listedHalves === 2 && halfSeconds >= minLimitSeconds)
+    findings.maxSeconds = Math.min(findings.maxSeconds, halfSeconds)
 }
 
 async function step(slice: SliceAhead, context: Context): Promise<SweepStep | SliceAhead[]> {
   try {
     const visited = await visit({ from: slice.from, to: slice.to }, context)
-    if (!Array.isArray(visited)) learnWidth(slice, context)
+    if (!Array.isArray(visited)) noteListed(slice, context)
     return visited
   } catch (error) {
     if (!(error instanceof PlatformFailure) || error instanceof FiltersIgnored) throw error
@@ -213,16 +218,17 @@ export async function* sweep(whole: Span, given: SweepOptions, signal: AbortSign
   const options = { ...given, unlistable }
   const findings: Findings = {
     ...noFailures,
-    ...{ failedSlices: 0, totalsCount: true, totalsChecked: false },
+    ...{ failedSlices: 0, maxSeconds: Infinity, totalsCount: true, totalsChecked: false },
   }
   const context: Context = { options, end: whole.to, findings, signal }
   const { ahead: planned, resting } = unlistable.plan(whole)
   for (const { failure, span } of resting) yield { skipped: { span, failure, isResting: true } }
   const ahead: SliceAhead[] = planned.filter((span) => !isEmpty(span))
   for (let slice = ahead.shift(); slice !== undefined; slice = ahead.shift()) {
-    const narrow = unlistable.narrow(slice)
-    if (narrow.length > 1) {
-      ahead.unshift(...narrow)
+    const { uncut } = slice
+    const pieces = cut(slice, Math.ceil((slice.to - slice.from) / findings.maxSeconds))
+    if (pieces.length > 1) {
+      ahead.unshift(...pieces.map((piece) => ({ ...piece, ...(uncut && { uncut }) })))
       continue
     }
     await options.betweenSlices?.(signal)

@@ -1,13 +1,10 @@
 // Parts of the window that the platform does not list: later sweeps skip them, and retry them at a falling rate. @see docs/architecture.md "Sweep"
 import type { PlatformFailure } from '../../platform/http/response.ts'
 import { formatLocalSecond } from '../../platform/time-zone.ts'
-import { contains, cut, isEmpty, without, type Span } from '../window.ts'
+import { cut, isEmpty, without, type Span } from '../window.ts'
 
 const overlap = (a: Span, b: Span): boolean => a.from < b.to && b.from < a.to
 const lengthOf = ({ from, to }: Span): number => to - from
-/** True if `listed` shows that `other` is not too long to be listed. Elsewhere there may be fewer records in a longer span. */
-const showsListable = (listed: Span, other: Span): boolean =>
-  lengthOf(listed) >= lengthOf(other) && contains(listed, Math.floor((other.from + other.to) / 2))
 
 /** A span to be listed. `uncut`: if that fails, it is not cut. */
 export interface PlannedSpan extends Span {
@@ -54,15 +51,8 @@ export interface Unlistable {
   /** Cuts a span into spans to list now, earliest first, and parts not to be tried yet. */
   plan(span: Span): { ahead: PlannedSpan[]; resting: UnlistedPart[] }
   failed(span: Span, failure: PlatformFailure): void
-  /**
-   * Cuts a span into pieces no longer than the platform lists at once; usually one. From time to time the first is twice as long,
-   * to find out whether the limit still holds.
-   */
-  narrow(span: PlannedSpan): PlannedSpan[]
   /** A span could be listed. */
   listed(span: Span): void
-  /** The halves of a span could be listed, although the whole could not: later spans are cut to their length. */
-  learnWidth(whole: Span): void
   forgetBefore(localSecond: number): void
   /** Earliest first. */
   parts(): readonly UnlistedPart[]
@@ -78,19 +68,10 @@ const maxPieces = 64
  * only the last days, the part grows with time.
  */
 const edgeSeconds = 300
-/** Minimum length to which a limit on the length cuts spans. */
-const minWidth = 1800
-/** Time until twice the limit is tried: short at first, because lists that fail at random suggest a limit too, but rarely again. */
-const [foundMs, foundAgainMs] = [120_000, 600_000]
-/** A span no longer than one listed this recently at its time has not failed for its length. */
-const recentMs = 3_600_000
 
 export function createUnlistable(monotonic: () => number): Unlistable {
   /** The parts do not overlap. */
   let parts: UnlistedPart[] = []
-  let width = { seconds: Infinity, until: -Infinity }
-  /** Spans listed lately; of those at the same time, the last one of the longest. */
-  let lately: { span: Span; until: number }[] = []
 
   function add(part: UnlistedPart): void {
     const { span } = part
@@ -147,32 +128,7 @@ export function createUnlistable(monotonic: () => number): Unlistable {
       takeOut({ from, to })
       add({ span: { from, to }, failure, since: before?.since ?? now, dueAt, tries })
     },
-    narrow(span) {
-      const pieces = cut(span, Math.ceil(lengthOf(span) / width.seconds))
-      if (span.uncut) return pieces.map((piece) => ({ ...piece, uncut: true }))
-      if (monotonic() < width.until) return pieces
-      const [first, second, ...others] = pieces
-      return first && second ? [{ from: first.from, to: second.to }, ...others] : pieces
-    },
-    listed(span) {
-      const now = monotonic()
-      takeOut(span)
-      width.seconds = Math.max(width.seconds, lengthOf(span))
-      lately = [
-        ...lately.filter((one) => now < one.until && !showsListable(span, one.span)),
-        { span, until: now + recentMs },
-      ]
-    },
-    learnWidth(whole) {
-      const now = monotonic()
-      const seconds = lengthOf(whole)
-      const wasListed = lately.some(({ span, until }) => now < until && showsListable(span, whole))
-      if (seconds < 2 * minWidth || wasListed) return
-      const isAgain = seconds > width.seconds
-      width = isAgain
-        ? { ...width, until: now + foundAgainMs }
-        : { seconds: Math.ceil(seconds / 2), until: now + foundMs }
-    },
+    listed: takeOut,
     forgetBefore(localSecond) {
       parts = parts.filter(({ span }) => span.to > localSecond)
     },
