@@ -194,7 +194,7 @@ export function createReconciler(
     },
     (id, now) => responses.takesAgain(id, now),
   )
-  const responses = createReceiverResponses((id) => outcomes.doubtedSince(id))
+  const responses = createReceiverResponses((id) => outcomes.isDoubted(id))
   const backlog = createBacklog({ policy, zone, maxRecords, subscriptions, clock })
   const planner = createPlanner({ backlog, policy, subscriptions, now: serverClock.now, clock, wake: wake.retry })
   const outcomes = createOutcomes({
@@ -202,7 +202,7 @@ export function createReconciler(
     policy: policy.outcome,
     knowsTime: serverClock.isKnown,
     emit(event, at, before) {
-      responses.note(event, at, before, clock.monotonic())
+      responses.note(event, at, before)
       emit(event)
       if (event.type === 'outcome' && event.outcome === 'recovered') books.recovered(client.now() - event.sinceEventMs)
     },
@@ -293,7 +293,6 @@ export function createReconciler(
 
   function situations(): SituationOf {
     const [now, monotonic] = [client.now(), clock.monotonic()]
-    responses.turn(monotonic)
     const shut = gates.shut()
     const [blocking, stops] = [blockingAll(shut), Math.max(stopsForMs(shut), msUntilToken())]
     const toWallClock = (at: number): number => now - (monotonic - at)

@@ -115,8 +115,8 @@ export interface Outcomes {
   relapsed(relapse: Relapse, seenAt: number): void
   /** Records with a PATCH that was answered or lost, and a pending outcome. */
   pending(): ReadonlySet<FailedRecord>
-  /** When the oldest failure of a subscription that is still in doubt was first seen, monotonic ms; Infinity for none. */
-  doubtedSince(subscriptionId: string): number
+  /** True while a failure of the subscription is in doubt. */
+  isDoubted(subscriptionId: string): boolean
   /** When the soonest check of any record is due, monotonic ms; Infinity for none. Iterates over pending records. */
   soonestCheckAt(): number
   /** The learned delay of first checks, in ms. */
@@ -143,8 +143,8 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
   /** Monotonic ms. */
   let doubtLongerSince = -Infinity
   const pending = new Set<FailedRecord>()
-  /** Records with a failure in doubt and when it was first seen, monotonic ms, oldest first; by subscription. */
-  const doubted = new Map<string, Map<FailedRecord, number>>()
+  /** Records with a failure in doubt, by subscription. */
+  const doubted = new Map<string, Set<FailedRecord>>()
   /** Delay of the first check after a PATCH. */
   let usualDelayMs = firstCheckMs
   let soonestCheckAt = Infinity
@@ -252,7 +252,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
     }
     const isSooner = conclusion.checkAt < awaiting.checkAt
     if (awaiting.failedSince === undefined && conclusion.failedSince !== undefined)
-      doubted.getOrInsertComputed(record.subscriptionId, () => new Map()).set(record, conclusion.failedSince)
+      doubted.getOrInsertComputed(record.subscriptionId, () => new Set()).add(record)
     Object.assign(awaiting, conclusion)
     if (isSooner) follow(awaiting)
     return false
@@ -324,7 +324,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
       report(record, { ...result, sent, sentAt, seenAt, monotonic }, monotonic, before)
     },
     pending: () => pending,
-    doubtedSince: (subscriptionId) => doubted.get(subscriptionId)?.values().next().value ?? Infinity,
+    isDoubted: (subscriptionId) => doubted.has(subscriptionId),
     soonestCheckAt() {
       soonestCheckAt = Infinity
       for (const { awaiting } of pending) soonestCheckAt = Math.min(soonestCheckAt, awaiting?.checkAt ?? Infinity)

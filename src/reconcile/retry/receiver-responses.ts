@@ -30,10 +30,7 @@ export interface Lately {
 
 /** Times are monotonic ms. */
 export interface ReceiverResponses {
-  /** It counts once no failure that was seen before it is in doubt. */
-  note(event: OutcomeEvent, at: SeenAt, before: FailedBefore, now: number): void
-  /** Counts outcomes that have waited for others long enough. */
-  turn(now: number): void
+  note(event: OutcomeEvent, at: SeenAt, before: FailedBefore): void
   /** When its receiver last took one that had failed alike, at least half as often; -Infinity: never. */
   takenAt(subscriptionId: string, failure: FailedBefore): number
   /** Since when it accepts all, too many for chance; -Infinity if it does not. */
@@ -56,8 +53,6 @@ const latelyMs = 600_000
 const [minFailed, minTaken, minTakenAfterAll] = [3, 9, 3]
 /** A receiver that failed nothing for so long takes its deliveries again, ms. */
 const againMs = 60_000
-/** An outcome waits at most so long for the doubt about earlier failures to end, ms. */
-const maxHeldMs = 60_000
 /** Number of remembered keys, most recent first. */
 const maxLines = 20_000
 /** Number of subscriptions in `lately`. */
@@ -71,7 +66,7 @@ type ReceiverResult = 'taken' | 'failed'
  */
 interface Recent {
   /** Newest first. `record`: hash of its id, as thousands of lines would keep the texts of 20 each. */
-  outcomes: readonly { kind: ReceiverResult; record: number; responseStatusCode: number | null; seenAt: number }[]
+  outcomes: readonly ({ kind: ReceiverResult; record: number; responseStatusCode: number | null } & SeenAt)[]
   /** Since when it accepted all, the last time that it did for long enough. */
   overSince: number
   /** The failures since one was last taken. */
@@ -133,26 +128,22 @@ function goOn(
   }
 }
 
-interface SeenOutcome extends SeenAt {
-  event: OutcomeEvent
-}
-
 const isAfter = (a: SeenAt, b: SeenAt): boolean => a.seenAt > b.seenAt || (a.seenAt === b.seenAt && a.sentAt > b.sentAt)
 
-function follow(before: Recent, seen: SeenOutcome): Recent {
-  const { event } = seen
+/** `isDoubted`: while a failure is in doubt, what was taken may be no row. */
+function follow(before: Recent, event: OutcomeEvent, { seenAt, sentAt }: SeenAt, isDoubted: boolean): Recent {
   const { outcome, responseStatusCode, webhookId } = event
   const kind = outcome === 'recovered' ? 'taken' : 'failed'
   // Earlier failures say nothing about now.
-  if (seen.seenAt < before.overSince) return before
-  // One that was in doubt for too long counts as the last.
-  const seenAt = Math.max(Math.floor(seen.seenAt), before.outcomes[0]?.seenAt ?? -Infinity)
-  const own = { kind, record: jitterSeed(webhookId), responseStatusCode, seenAt } as const
-  const outcomes = [own, ...before.outcomes].slice(0, maxOutcomes)
+  if (seenAt < before.overSince) return before
+  const own = { kind, record: jitterSeed(webhookId), responseStatusCode, seenAt: Math.floor(seenAt), sentAt } as const
+  const newer = before.outcomes.filter((other) => isAfter(other, own))
+  const outcomes = [...newer, own, ...before.outcomes.slice(newer.length)].slice(0, maxOutcomes)
   const line = { ...before, outcomes }
-  if (kind === 'failed') return { ...line, streak: goOn(line.streak, event, own) }
+  if (kind === 'failed')
+    return newer.some((other) => other.kind === 'taken') ? line : { ...line, streak: goOn(line.streak, event, own) }
   // Known already of a row without a failure since.
-  const isNew = isOver(line) && line.overSince <= (lastFailed(line)?.seenAt ?? -Infinity)
+  const isNew = !isDoubted && isOver(line) && line.overSince <= (lastFailed(line)?.seenAt ?? -Infinity)
   return {
     ...line,
     overSince: isNew ? (outcomes[inARow(line, 'taken') - 1]?.seenAt ?? seenAt) : line.overSince,
@@ -211,27 +202,17 @@ function keep<Value>(lines: Map<string, Value>, key: string, value: Value): void
 const keyOf = (subscriptionId: string, { eventType, responseStatusCode }: FailedBefore): string =>
   refusesRecord(responseStatusCode) ? `${subscriptionId} ${eventType}` : subscriptionId
 
-/** `doubtedSince`: when the oldest failure of a subscription that is still in doubt was seen; Infinity for none. */
-export function createReceiverResponses(doubtedSince: (subscriptionId: string) => number): ReceiverResponses {
+/** `isDoubted`: true while a failure of a subscription is in doubt. */
+export function createReceiverResponses(isDoubted: (subscriptionId: string) => boolean): ReceiverResponses {
   const subscriptions = new Map<string, Recent>()
   const recentOf = (subscriptionId: string): Recent => subscriptions.get(subscriptionId) ?? untried
+  const hasRecovered = (id: string, line: Recent): boolean => isOver(line) && !isDoubted(id)
   /** When one was last taken that had failed before: by how it failed, and, as an index, at least how often. */
   const takenAt = new Map<string, readonly number[]>()
   const takenWith = (key: string, failures: number): number => takenAt.get(key)?.[failures] ?? -Infinity
-  /** Outcomes that do not count yet, by subscription, first seen first. */
-  const held = new Map<string, SeenOutcome[]>()
-
-  /** A check may show others that were sent before. */
-  function release(subscriptionId: string, waiting: SeenOutcome[], now: number): void {
-    const end = Math.max(Math.min(doubtedSince(subscriptionId), now), now - maxHeldMs)
-    const first = waiting.findIndex(({ seenAt }) => seenAt >= end)
-    for (const seen of waiting.splice(0, first === -1 ? waiting.length : first))
-      keep(subscriptions, subscriptionId, follow(recentOf(subscriptionId), seen))
-    if (waiting.length === 0) held.delete(subscriptionId)
-  }
 
   return {
-    note(event, at, before, now) {
+    note(event, at, before) {
       if (event.outcome === 'unknown') return
       const { subscriptionId } = event
       if (event.outcome === 'recovered') {
@@ -240,19 +221,14 @@ export function createReceiverResponses(doubtedSince: (subscriptionId: string) =
           keep(takenAt, key, [...new Array<number>(before.failures + 1).fill(at.seenAt), ...oftener])
         }
       }
-      const waiting = held.getOrInsertComputed(subscriptionId, () => [])
-      const place = waiting.findLastIndex((other) => isAfter(at, other)) + 1
-      waiting.splice(place, 0, { event, ...at })
-      release(subscriptionId, waiting, now)
-    },
-    turn(now) {
-      for (const [subscriptionId, waiting] of held) release(subscriptionId, waiting, now)
+      const line = follow(recentOf(subscriptionId), event, at, isDoubted(subscriptionId))
+      keep(subscriptions, subscriptionId, line)
     },
     takenAt: (subscriptionId, failure) =>
       takenWith(keyOf(subscriptionId, failure), Math.floor(failure.failures / 2) - 1),
     overSince(subscriptionId) {
       const line = recentOf(subscriptionId)
-      return isOver(line) ? line.overSince : -Infinity
+      return hasRecovered(subscriptionId, line) ? line.overSince : -Infinity
     },
     receiverOf(subscriptionId, now) {
       const line = recentOf(subscriptionId)
@@ -282,7 +258,10 @@ export function createReceiverResponses(doubtedSince: (subscriptionId: string) =
           ...sums,
           taken: countOf(line, 'taken'),
           failedRecords: failedRecords(line),
-          isFailing: isRecent(line) && !isOver(line) && (failedRecords(line) >= minFailed || (areMany && tookNone)),
+          isFailing:
+            isRecent(line) &&
+            !hasRecovered(sums.subscriptionId, line) &&
+            (failedRecords(line) >= minFailed || (areMany && tookNone)),
           // Retries may wait for long: without a later success, it still does.
           takesNothing: takesNothing(line, now),
           responseStatusCode: lastFailed(line)?.responseStatusCode ?? null,

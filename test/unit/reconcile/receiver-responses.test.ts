@@ -15,12 +15,12 @@ function note(
   { seenAt, sentAt = seenAt }: { seenAt: number; sentAt?: number },
   before = untried,
 ): void {
-  responses.note(outcomeFact({ subscriptionId, ...outcome }), { sentAt, seenAt }, before, Infinity)
+  responses.note(outcomeFact({ subscriptionId, ...outcome }), { sentAt, seenAt }, before)
 }
 
 /** Outcomes of records that had failed before, one a second: `+` taken, `-` failed, `?` unknown; small `t` and `f` of the first retry, `o` failed of another type. */
 function after(outcomes: string, answer: number | null = 500, stepMs = 1000): ReceiverResponses {
-  const answers = createReceiverResponses(() => Infinity)
+  const answers = createReceiverResponses(() => false)
   let webhookId = 'old'
   for (const [index, sign] of [...outcomes].entries()) {
     if ('tfo'.includes(sign)) webhookId = `new ${index}`
@@ -45,7 +45,7 @@ test.each<[string, taken: Partial<FailedBefore>, failed: Partial<FailedBefore>, 
   ['of another type, too', { responseStatusCode: 400 }, { responseStatusCode: 422, eventType: 'other-type' }, false],
   ['for one that was not rejected', { responseStatusCode: 422 }, { eventType: 'other-type' }, true],
 ])('a record that is taken: %s', (_, taken, failed, proves) => {
-  const responses = createReceiverResponses(() => Infinity)
+  const responses = createReceiverResponses(() => false)
   const failure = { ...untried, failures: 2 }
   note(responses, {}, { sentAt: 0, seenAt: 1000 }, { ...failure, ...taken })
   expect(responses.takenAt(subscriptionId, { ...failure, ...failed })).toBe(proves ? 1000 : -Infinity)
@@ -81,7 +81,7 @@ test('the last twenty are counted, and how long they have failed', () => {
 })
 
 test('a receiver fails some also once most of what it failed has arrived', () => {
-  const responses = createReceiverResponses(() => Infinity)
+  const responses = createReceiverResponses(() => false)
   for (const [at, one] of ['a-', 'b-', 'c-', 'a+', 'c-', 'b+', 'c-'].entries()) {
     const outcome = one.endsWith('+') ? 'recovered' : 'failed-again'
     note(responses, { webhookId: one.slice(0, 1), outcome }, { seenAt: at })
@@ -94,7 +94,7 @@ test.each([
   [[3, 3, 2], false],
   [[9, 2], false],
 ])('of %j failures, each receiver took none: few of each are %s', (failures, isFailing) => {
-  const responses = createReceiverResponses(() => Infinity)
+  const responses = createReceiverResponses(() => false)
   for (const [index, count] of failures.entries())
     for (let n = 0; n < count; n += 1)
       note(responses, { subscriptionId: `${index}`, webhookId: `${index}`, outcome: 'failed-again' }, { seenAt: n })
@@ -103,7 +103,7 @@ test.each([
 })
 
 test('the twenty subscriptions with the most failures are shown, and before them those that fail now', () => {
-  const responses = createReceiverResponses(() => Infinity)
+  const responses = createReceiverResponses(() => false)
   const failsAt = (subscriptionId: string, seenAt: number): void => {
     note(responses, { subscriptionId, outcome: 'failed-again' }, { seenAt })
   }
@@ -154,41 +154,32 @@ function afterDoubts(outcomes: string, now: number): ReceiverResponses {
   const seen = [...outcomes].map((sign, index) => ({ sign, at: 1000 * index, doubtMs: sign === '-' ? 3000 : 0 }))
   const known = seen.toSorted((a, b) => a.at + a.doubtMs - (b.at + b.doubtMs))
   let clock = 0
-  const responses = createReceiverResponses(() =>
-    Math.min(...seen.filter(({ at, doubtMs }) => at <= clock && at + doubtMs > clock).map(({ at }) => at)),
-  )
+  const responses = createReceiverResponses(() => seen.some(({ at, doubtMs }) => at <= clock && at + doubtMs > clock))
   for (const { at, doubtMs, sign } of known.filter((one) => one.at + one.doubtMs <= now)) {
     clock = at + doubtMs
     const outcome = sign === '-' ? 'failed-again' : 'recovered'
     const event = outcomeFact({ subscriptionId, eventType, outcome, isRepeated: true, responseStatusCode: 500 })
-    responses.note(event, { sentAt: at, seenAt: at }, untried, clock)
+    responses.note(event, { sentAt: at, seenAt: at }, untried)
   }
-  clock = now
-  responses.turn(now)
   return responses
 }
 
 test.each<[string, string, number, object]>([
   ['what was seen last is the last, though known first', '++---+', 9500, { failed: 3, taken: 3, failedInARow: 0 }],
-  [
-    'a success waits for the doubt about an earlier failure',
-    '++---+++',
-    5500,
-    { failed: 1, taken: 2, failedInARow: 1 },
-  ],
   ['failures by turns are no row', '-+'.repeat(12), 40_000, { failed: 10, taken: 10, failedInARow: 0 }],
 ])('outcomes in the order of deliveries: %s', (_, outcomes, now, expected) => {
   expect(afterDoubts(outcomes, now).lately(now)).toEqual([expect.objectContaining(expected)])
 })
 
-test('an outcome that was in doubt for too long counts as the last', () => {
-  const responses = after('tt')
-  note(responses, { outcome: 'failed-again' }, { sentAt: 0, seenAt: 1500 })
-  expect(responses.lately(12_000)).toMatchObject([{ taken: 2, failed: 1, failedInARow: 1, failingForMs: 10_000 }])
+test('what is taken while a failure is in doubt may be no row', () => {
+  expect(afterDoubts(`-${'+'.repeat(9)}`, 10_000).overSince(subscriptionId)).toBe(1000)
+  const row = `-${'+'.repeat(8)}-+`
+  expect(afterDoubts(row, 10_000).overSince(subscriptionId)).toBe(-Infinity)
+  expect(afterDoubts(row, 20_000).overSince(subscriptionId)).toBe(-Infinity)
 })
 
 test('of more than 20,000 receivers the one without an outcome for the longest time is forgotten', () => {
-  const responses = createReceiverResponses(() => Infinity)
+  const responses = createReceiverResponses(() => false)
   for (const index of [...Array(20_000).keys(), 0, 20_000])
     note(responses, { subscriptionId: `s${index}` }, { seenAt: index })
   expect(['s0', 's1', 's2'].map((id) => responses.receiverOf(id, 0))).toEqual(['taking', undefined, 'taking'])
