@@ -27,6 +27,8 @@ import { createRecordIndex, type RecordIndex } from './record-index.ts'
 interface LearnedListing extends Pick<Listing, 'askedAt' | 'records' | 'span' | 'unreadable' | 'verdict'> {
   /** True for records named by an operator: they are held even if the configuration excludes them. */
   holdsExcluded?: boolean
+  /** The records that it lacks, if already known. */
+  absent?: readonly FailedRecord[]
   /** Called before records are evicted: an operator's job requests the listed ones, which are then kept like due ones. */
   beforeEviction?: () => void
 }
@@ -85,8 +87,8 @@ export interface Backlog {
    * those that were back.
    */
   forgetBefore(localSecond: number): { records: number; again: number }
-  /** A record that is dropped with this listing, because it lacks that; undefined for none. */
-  absentFrom(listing: LearnedListing): Steps<FailedRecord | undefined>
+  /** The records that are dropped with this listing, because it lacks them. */
+  absentFrom(listing: LearnedListing): Steps<FailedRecord[]>
   get(id: string): FailedRecord | undefined
   /** By the key of one that has left the backlog, without a look at its id. */
   ofKey(key: string): FailedRecord | undefined
@@ -182,11 +184,9 @@ const isLater = ({ attempts, lastAt }: ShownAttempt, shown: ShownAttempt): boole
 const showsAll = ({ unreadable, verdict }: LearnedListing): boolean =>
   verdict === 'whole' && unreadable.every(({ id }) => id !== undefined)
 
-/** `listed`: the keys of all rows. */
-function isAbsent(entry: FailedRecord, listed: ReadonlySet<string>, { askedAt, span }: LearnedListing): boolean {
-  if (!contains(span, entry.localSecond) || entry.awaiting !== undefined) return false
-  return entry.changedAt <= askedAt && !listed.has(entry.key)
-}
+/** Whether a listing that was requested at `askedAt` may show that it is no longer failed. */
+const isSettled = ({ awaiting, changedAt }: FailedRecord, askedAt: number): boolean =>
+  awaiting === undefined && changedAt <= askedAt
 
 /** One copy of equal texts. */
 function createTexts(): (text: string) => string {
@@ -270,15 +270,13 @@ export function createBacklog(options: BacklogOptions): Backlog {
     else if (entry.localSecond < windowFrom) neverInWindow.add(entry)
   }
 
-  /** Updates known records, and adds new ones. Returns the keys of all rows with an id. */
-  function* meet(listing: LearnedListing, now: number, learned: Learned): Steps<Set<string>> {
-    const { askedAt, records, span, unreadable } = listing
+  /** Updates known records, and adds new ones. */
+  function* meet(listing: LearnedListing, now: number, learned: Learned): Steps<void> {
+    const { askedAt, records, span } = listing
     const isOfSingle = span.from === span.to
-    const listed = new Set(unreadable.flatMap(({ id }) => (id === undefined ? [] : [keyOf(id)])))
     for (const [index, record] of records.entries()) {
       if (index > 0 && index % rowsPerStep === 0) yield
       const key = keyOf(record.id)
-      listed.add(key)
       const known = recordIndex.get(key)
       if (known === undefined) admit(record, listing, now, learned)
       else if (known.changedAt <= askedAt) meetAgain(known, record, now, learned)
@@ -286,22 +284,38 @@ export function createBacklog(options: BacklogOptions): Backlog {
       const held = isOfSingle ? recordIndex.get(key) : undefined
       held?.note({ changedAt: Math.max(held.changedAt, askedAt) })
     }
-    return listed
+  }
+
+  function* absentFrom(listing: LearnedListing): Steps<FailedRecord[]> {
+    const { askedAt, records, span, unreadable } = listing
+    if (!showsAll(listing)) return []
+    const listed = new Set<string>()
+    const absent: FailedRecord[] = []
+    let looked = 0
+    for (const { id } of [...records, ...unreadable]) {
+      looked += 1
+      if (looked % lookedAtPerStep === 0) yield
+      if (id !== undefined) listed.add(keyOf(id))
+    }
+    for (const others of recordIndex.bySubscription().values()) {
+      for (const entry of others) {
+        looked += 1
+        if (looked % passedPerStep === 0) yield
+        if (contains(span, entry.localSecond) && isSettled(entry, askedAt) && !listed.has(entry.key)) absent.push(entry)
+      }
+    }
+    return absent
   }
 
   /** A record absent from a complete listing is no longer failed. The outcome of a retry still needs a check. */
-  function* dropAbsent(listed: ReadonlySet<string>, listing: LearnedListing, learned: Learned): Steps<void> {
-    if (!showsAll(listing)) return
-    let looked = 0
-    for (const records of recordIndex.bySubscription().values()) {
-      for (const entry of records) {
-        looked += 1
-        if (looked % passedPerStep === 0) yield
-        if (!isAbsent(entry, listed, listing)) continue
-        drop(entry)
-        if (entry.failedAgainAt > -Infinity) learned.turned.push(entry)
-        if (entry.triedAt === 0) learned.leftWithoutRetry += 1
-      }
+  function* dropAbsent(listing: LearnedListing, learned: Learned): Steps<void> {
+    const { askedAt, absent = yield* absentFrom(listing) } = listing
+    for (const [index, entry] of absent.entries()) {
+      if (index > 0 && index % rowsPerStep === 0) yield
+      if (!holds(entry) || !isSettled(entry, askedAt)) continue
+      drop(entry)
+      if (entry.failedAgainAt > -Infinity) learned.turned.push(entry)
+      if (entry.triedAt === 0) learned.leftWithoutRetry += 1
     }
   }
 
@@ -338,9 +352,9 @@ export function createBacklog(options: BacklogOptions): Backlog {
       evicted: 0,
     } satisfies Learned
     const isLarge = listing.records.length > rowsPerStep
-    const listed = yield* meet(listing, now, learned)
+    yield* meet(listing, now, learned)
     if (isLarge) yield
-    yield* dropAbsent(listed, listing, learned)
+    yield* dropAbsent(listing, learned)
     evictions.listed(listing.span)
     listing.beforeEviction?.()
     if (isLarge) yield
@@ -368,24 +382,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
       }
       return gone
     },
-    *absentFrom(listing) {
-      if (!showsAll(listing)) return undefined
-      const listed = new Set<string>()
-      let looked = 0
-      for (const { id } of [...listing.records, ...listing.unreadable]) {
-        looked += 1
-        if (looked % lookedAtPerStep === 0) yield
-        if (id !== undefined) listed.add(keyOf(id))
-      }
-      for (const records of recordIndex.bySubscription().values()) {
-        for (const entry of records) {
-          looked += 1
-          if (looked % passedPerStep === 0) yield
-          if (isAbsent(entry, listed, listing)) return entry
-        }
-      }
-      return undefined
-    },
+    absentFrom,
     get: (id) => recordIndex.get(keyOf(id)),
     ofKey: recordIndex.get,
     holds,

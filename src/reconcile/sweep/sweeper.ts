@@ -183,13 +183,13 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   async function merge(whole: Listing, current: Sweep): Promise<void> {
     const { id: sweepId, tally } = current
     const seen = inWindow(whole)
-    if (current.hides === undefined) {
-      const absent = await finishInTurns(backlog.absentFrom(seen), turn)
-      if (absent !== undefined) current.hides = await isHidden(absent, current.signal)
+    const absent = await finishInTurns(backlog.absentFrom(seen), turn)
+    if (current.hides === undefined && absent[0] !== undefined) {
+      current.hides = await isHidden(absent[0], current.signal)
       // Where outcomes are not shown either, later sweeps find no absent record.
-      if (current.hides === true) noteFilters(false)
+      if (current.hides) noteFilters(false)
     }
-    const listed = current.hides === true ? { ...seen, verdict: 'missed' as const } : seen
+    const listed = current.hides === true ? { ...seen, verdict: 'missed' as const, absent: [] } : { ...seen, absent }
     const now = client.now()
     const learned = await finishInTurns(backlog.learn(listed, now), turn)
     for (const { record, shown } of learned.awaiting) {
