@@ -10,7 +10,6 @@ import { createPlatformBackoff } from '../platform-backoff.ts'
 import { isOfAnyCall, isPlatformTrouble } from '../platform-trouble.ts'
 import type { Backlog } from '../retry/backlog.ts'
 import type { PlatformBreaker } from '../retry/platform-breaker.ts'
-import type { Subscriptions } from '../retry/subscriptions.ts'
 import { asked } from '../sweep/list-slice.ts'
 import type { UnreadableEvent } from '../sweep/sweep-report.ts'
 import type { Outcomes } from './outcomes.ts'
@@ -19,14 +18,12 @@ import { afterPage, ownSearches, planSearches, type Search } from './searches.ts
 export interface ConfirmOptions {
   client: Pick<PlatformClient, 'list' | 'now' | 'ping'>
   backlog: Pick<Backlog, 'get'>
-  outcomes: Pick<Outcomes, 'soonestCheckAt' | 'pending' | 'see' | 'usualDelayMs'>
+  outcomes: Pick<Outcomes, 'soonestCheckAt' | 'pending' | 'see'>
   clock: Clock
   random: Random
   concurrency: number
   /** Its sweeps and pings show that the platform lists again. */
   breaker: Pick<PlatformBreaker, 'respondedAt'>
-  /** Checks of a subscription whose closed circuit is at its limit come early. */
-  subscriptions: Pick<Subscriptions, 'blocks'>
   emit: (event: UnreadableEvent) => void
 }
 
@@ -48,7 +45,7 @@ interface Round {
   unreadable: ReturnType<typeof createUnreadableSum>
 }
 
-/** Time between two rounds, unless retries wait for one. */
+/** Time between two rounds. */
 const roundMs = 1000
 /** No search begins after this many calls of a round: the next round starts with the most urgent ones. */
 const maxCallsInRound = 50
@@ -140,21 +137,10 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
     if (round.failures > 0) await ask(round)
   }
 
-  /** Time between two rounds: a second, or a quarter of the usual delay while a circuit at its limit waits for a due check. */
-  function pauseMs(now: number): number {
-    const isUrgent = outcomes
-      .pending()
-      .values()
-      .some((record) => dueAt(record) <= now && options.subscriptions.blocks(record.subscriptionId, now) === 'limit')
-    return isUrgent ? Math.min(roundMs, outcomes.usualDelayMs() / 4) : roundMs
-  }
-
   return {
     msUntilRound() {
-      const now = clock.monotonic()
-      const wantedAt = Math.max(outcomes.soonestCheckAt(), backoff.until())
-      if (wantedAt > now || roundAt + roundMs <= now) return wantedAt - now
-      return roundAt + pauseMs(now) - now
+      const dueAt = Math.max(outcomes.soonestCheckAt(), backoff.until(), roundAt + roundMs)
+      return dueAt - clock.monotonic()
     },
     async check(signal) {
       const round: Round = { signal, calls: 0, failures: 0, unreadable: createUnreadableSum() }

@@ -119,8 +119,6 @@ export interface Outcomes {
   isDoubted(subscriptionId: string): boolean
   /** When the soonest check of any record is due, monotonic ms; Infinity for none. Iterates over pending records. */
   soonestCheckAt(): number
-  /** The learned delay of first checks, in ms. */
-  usualDelayMs(): number
   /** Delay of the most overdue check, in ms; 0 if none is due. */
   overdueMs(): number
 }
@@ -330,7 +328,6 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
       for (const { awaiting } of pending) soonestCheckAt = Math.min(soonestCheckAt, awaiting?.checkAt ?? Infinity)
       return soonestCheckAt
     },
-    usualDelayMs: () => usualDelayMs,
     overdueMs: () => Math.max(0, clock.monotonic() - soonestCheckAt),
   }
 }
