@@ -1,10 +1,10 @@
-// The control API: the sandbox's handle over HTTP on 127.0.0.1, for people and for tests in other processes. JSON in and out.
+// The control API: the sandbox's functions as JSON over HTTP on 127.0.0.1, for people and for tests in other processes.
 //
 //   GET    /state                       counts by status, statistics, receiver, faults and their hits, readings
-//   POST   /seed      SeedOptions       adds many; `from` and `to` as instants or epoch milliseconds -> { count }
-//   POST   /faults    FaultRule         or a list of them, in place of those of before
+//   POST   /seed      SeedOptions       adds records; `from` and `to` as instants or epoch milliseconds -> { count }
+//   POST   /faults    FaultRule         or a list of them; replaces the previous ones
 //   POST   /receiver  { "state": "up" | "down", "fail"?: ReceiverRule or a list, "heal"?: true }
-//   POST   /readings  Readings          some of them, `skewMs` too
+//   POST   /readings  Readings          some of them, including `skewMs`
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { z } from 'zod'
 import { faultRuleSchema } from './api/faults.ts'
@@ -21,7 +21,7 @@ export interface ControlApi extends AsyncDisposable {
 
 type Action = (body: unknown) => unknown
 
-/** Always on 127.0.0.1: every client that reaches it owns the sandbox. Rejects when the port is taken. */
+/** Always on 127.0.0.1, because it needs no authentication. Rejects if the port is taken. */
 export async function startControl(sandbox: Sandbox, port: number): Promise<ControlApi> {
   const actions = createActions(sandbox)
   const server = createServer((request, response) => {
@@ -30,7 +30,7 @@ export async function startControl(sandbox: Sandbox, port: number): Promise<Cont
         sendJson(response, status, body)
       },
       (error: unknown) => {
-        sendJson(response, 400, { error: error instanceof Error ? error.message : 'the request can not be read' })
+        sendJson(response, 400, { error: error instanceof Error ? error.message : 'the request is unreadable' })
       },
     )
   })
@@ -47,7 +47,7 @@ async function act(
     return { status: 404, body: { error: 'there is no such control', known: Object.keys(actions) } }
   }
   const text = await readBody(request)
-  // A web page can't send this type to another origin without being allowed to.
+  // A web page cannot send this type to another origin without permission (CORS).
   if (text !== '' && !/^application\/json/i.test(request.headers['content-type'] ?? '')) {
     return { status: 415, body: { error: 'send application/json' } }
   }
@@ -86,7 +86,7 @@ function createActions(sandbox: Sandbox): Readonly<Record<string, Action>> {
       return done
     },
     'POST /readings': (body) => {
-      // It checks them.
+      // Parsed there.
       sandbox.read(body as ReadingsInput)
       return done
     },

@@ -1,4 +1,4 @@
-// The demo, `npm run demo`: a receiver that is down, the daemon that recovers what failed, and the counts of both sides.
+// The demo, `npm run demo`: a dead receiver, the daemon that recovers the failed deliveries, and the counts of both sides.
 import { spawn } from 'node:child_process'
 import { generateKeyPairSync } from 'node:crypto'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -27,12 +27,12 @@ const settings = {
 }
 const hour = 3_600_000
 const dueRecords = 450
-/** At the daemon's default limit of attempts: it leaves them alone. Of a day before, as they would never be equal. */
+/** At the daemon's default limit of attempts, so not retried. Of the day before, because the two sides would never be equal. */
 const exhausted = { count: 25, attempts: 30 }
 /** The receiver comes up this long after a circuit has opened. */
 const repairMs = 1500
 const maxMs = 90_000
-/** Digits after the eight by which the status page names an id. */
+/** The digits of an id that the status page omits. */
 const uuidTail = /(?<=^"[\da-f]{8})(?:-[\da-f]{4}){3}-[\da-f]{12}(?="$)/
 
 /** The part of the daemon's /status that the demo reads. */
@@ -50,7 +50,7 @@ const { stdout } = process
 const startedAt = clock.monotonic()
 let bar = ''
 
-/** A line that stays, above the progress bar, with as many of the details as fit. */
+/** A permanent line above the progress bar, with the details that fit. */
 function say(text: string, details: readonly string[] = []): void {
   const seconds = ((clock.monotonic() - startedAt) / 1000).toFixed(1).padStart(5)
   const width = stdout.columns ?? 120
@@ -61,7 +61,7 @@ function say(text: string, details: readonly string[] = []): void {
   stdout.write(`${bar === '' ? '' : '\r\u001b[K'}${line}\n${bar}`)
 }
 
-/** On a terminal only: elsewhere the lines say enough. */
+/** Only on a terminal; elsewhere the lines suffice. */
 function showProgress(done: number): void {
   if (!stdout.isTTY) return
   const filled = Math.round((30 * done) / dueRecords)
@@ -69,7 +69,7 @@ function showProgress(done: number): void {
   stdout.write(`\r${bar}\u001b[K`)
 }
 
-/** The daemon's own line, as far as it fits, with ids as the status page shows them; returns its fields. */
+/** A log line of the daemon, truncated, with ids as the status page shows them; returns its fields. */
 function sayLogLine(line: string): Record<string, unknown> {
   const fields = JSON.parse(line) as Record<string, unknown>
   const inLine = new Set(['level', 'time', 'instance', 'event', 'msg'])
@@ -86,7 +86,7 @@ async function statusOf(url: string): Promise<Status | undefined> {
   )
 }
 
-/** Runs a command of the program; resolves with its output when it has ended well. */
+/** Runs a command of the program; resolves with its output if it exits with 0. */
 async function run(args: readonly string[], env: NodeJS.ProcessEnv): Promise<{ isDone: boolean; out: string }> {
   const running = spawn(process.execPath, [main, ...args], { env, stdio: ['ignore', 'pipe', 'inherit'] })
   let out = ''
@@ -94,19 +94,19 @@ async function run(args: readonly string[], env: NodeJS.ProcessEnv): Promise<{ i
   return new Promise((resolve) => running.once('close', (code) => resolve({ isDone: code === 0, out })))
 }
 
-/** Brings back a delivery that the receiver answered with 200 and lost: its payload goes from the platform to the receiver's import. */
+/** Recovers a delivery that the receiver acknowledged with 200 and lost: imports its payload from the platform. */
 async function bringBack(url: string, { ledgerUrl }: Sandbox, env: NodeJS.ProcessEnv): Promise<void> {
   const response = await fetch(`${url}/records?group=unprocessed`)
   const { records } = (await response.json()) as { records: { eventId: string; webhookId: string }[] }
   for (const { eventId, webhookId } of records) {
-    say(`the daemon names webhook ${webhookId}: answered with 200, and not in the receiver's ledger`)
+    say(`the daemon names webhook ${webhookId}: acknowledged with 200, but not in the receiver's ledger`)
     const { out } = await run(['payload', eventId], env)
     const { status: code } = await fetch(ledgerUrl, { method: 'POST', body: out })
     say(`webhook-reconciler payload ${eventId} | curl --data-binary @- ${ledgerUrl}: HTTP ${code}`)
   }
 }
 
-/** Plays the outage. True when both sides count the same, and nothing was delivered twice or left over. */
+/** Runs the outage. True if both sides have the same counts, and no delivery was repeated or left over. */
 async function play(keep: boolean, signal: AbortSignal): Promise<boolean> {
   await using cleanup = new AsyncDisposableStack()
   stdout.write('Making an RSA-4096 key (a few seconds) ...\n')

@@ -1,4 +1,4 @@
-// Kinds of values that the sandbox's options are made of, and how a wrong one is reported.
+// Kinds of values in the sandbox's options, and the error for invalid ones.
 import { z } from 'zod'
 
 export const milliseconds = z.number().min(0)
@@ -28,7 +28,7 @@ export function jsonFields(text: string): Record<string, unknown> | undefined {
   }
 }
 
-/** Invalid input for the sandbox; the message names each place with its problem. */
+/** Invalid input for the sandbox; the message lists each field with its problem. */
 export class SandboxInputError extends Error {
   readonly code = 'SANDBOX_INPUT'
 }

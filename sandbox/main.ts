@@ -1,4 +1,4 @@
-// The sandbox as a process: `npm run sandbox`. It makes a key of its own, and the daemon's configuration that goes with it.
+// The sandbox as a process: `npm run sandbox`. Creates a key and a matching configuration of the daemon.
 import { createPublicKey, generateKeyPairSync } from 'node:crypto'
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -15,7 +15,7 @@ import { startSandbox, type Sandbox } from './sandbox.ts'
 import { startControl } from './control.ts'
 
 const defaultPort = 8090
-/** The control API and the receiver take the next two. */
+/** The control API and the receiver use the next two. */
 const maxFirstPort = maxPort - 2
 const defaultRecords = 1000
 const dayMs = 86_400_000
@@ -36,7 +36,7 @@ Makes ${keyFolder}/ with a private key, a control token and the daemon's configu
 /** Content of the file of --config. */
 export const fileSchema = z.strictObject({
   ...optionsSchema.shape,
-  /** Of the control API, which listens on 127.0.0.1 only. */
+  /** Port of the control API, which listens on 127.0.0.1 only. */
   controlPort: portSchema.default(0),
   records: z.array(seedSchema).optional(),
   traffic: trafficSchema.optional(),
@@ -51,13 +51,13 @@ export interface SandboxIo {
   stdout: { write(text: string): unknown }
   clock: Clock
   random: Random
-  /** Where the key folder is made. */
+  /** Parent of the key folder. */
   folder: string
-  /** Ends the sandbox when it is aborted. */
+  /** Ends the sandbox. */
   signal: AbortSignal
 }
 
-/** Plays until `io.signal` is aborted. @throws SandboxInputError when an option can't be used */
+/** Runs until `io.signal` is aborted. @throws SandboxInputError for an unusable option */
 export async function runSandbox(args: readonly string[], io: SandboxIo): Promise<void> {
   const plan = planOf(args, io.clock.now())
   if (plan === undefined) {
@@ -85,7 +85,7 @@ export async function runSandbox(args: readonly string[], io: SandboxIo): Promis
   })
 }
 
-/** Flags over the file over the defaults; undefined when help is wanted. */
+/** Flags override the file, which overrides defaults; undefined for --help. */
 function planOf(args: readonly string[], now: number): SandboxPlan | undefined {
   const flags = flagsOf(args)
   if (flags.help === true) return undefined
@@ -132,7 +132,7 @@ function readFile(path: string): Record<string, unknown> {
   }
 }
 
-/** Only the file can hold what the schema refuses: the flags have been checked. */
+/** The flags are already checked: only the file can be invalid. */
 function checked(value: unknown, where: string): SandboxPlan {
   try {
     return parseInput(fileSchema, value)
@@ -142,7 +142,7 @@ function checked(value: unknown, where: string): SandboxPlan {
   }
 }
 
-/** The public key of the service account, whose private key is made when there is none. */
+/** The public key of the service account; creates the private key if there is none. */
 function publicKeyOf(privateKeyFile: string, { folder, stdout }: SandboxIo): string {
   if (!existsSync(privateKeyFile)) {
     stdout.write('Making an RSA-4096 key (a few seconds) ...\n')
@@ -153,7 +153,7 @@ function publicKeyOf(privateKeyFile: string, { folder, stdout }: SandboxIo): str
   return createPublicKey(readFileSync(privateKeyFile)).export({ type: 'spki', format: 'pem' }).toString()
 }
 
-/** The one that is there, so that a daemon that still runs takes it; else a new one. */
+/** The existing token, so that a running daemon accepts it; otherwise a new one. */
 function controlToken({ folder, random }: SandboxIo): string {
   const file = join(folder, keyFolder, tokenFileName)
   if (!existsSync(file)) writeFileSync(file, `${random.uuid()}\n`, { mode: 0o600 })
@@ -165,9 +165,9 @@ async function open<T>(start: () => Promise<T>): Promise<T> {
     return await start()
   } catch (error) {
     const { code, port, syscall } = error as NodeJS.ErrnoException & { port?: number }
-    if (code === 'EADDRINUSE') throw new SandboxInputError(`port ${port ?? ''} is taken: name others with --port`)
+    if (code === 'EADDRINUSE') throw new SandboxInputError(`port ${port ?? ''} is taken: name another one with --port`)
     if (syscall !== undefined) {
-      throw new SandboxInputError(`can not listen there (${code}): name another --port, or another host in the file`)
+      throw new SandboxInputError(`cannot listen there (${code}): name another --port, or another host in the file`)
     }
     if (error instanceof RangeError) throw new SandboxInputError(`timeZone: ${error.message}`)
     throw error

@@ -1,4 +1,4 @@
-// The platform emulator: puts its parts together, and starts it for tests, demo, benchmark and `npm run sandbox`.
+// The platform emulator: wires its parts, for tests, demo, benchmark and `npm run sandbox`.
 import { createServer, type Server } from 'node:http'
 import { createFaults, type Faults } from './api/faults.ts'
 import { createGateway, createHttpListener, type Gateway } from './api/gateway.ts'
@@ -25,7 +25,7 @@ import { createRowTexts } from './records/row-texts.ts'
 import { createStore, type Store } from './records/store.ts'
 import { createZone, type Zone } from './records/zone.ts'
 
-/** Where clients find the sandbox, and the account that it knows. */
+/** Addresses and service account of the sandbox. */
 interface SandboxAddress {
   /** Value for `platform.baseUrl`; with the prefix, without a trailing slash. */
   readonly baseUrl: string
@@ -35,7 +35,7 @@ interface SandboxAddress {
   /** The audience of assertions. */
   readonly issuerUrl: string
   readonly clientId: string
-  /** IANA zone of the date-times: what `platform.timeZone` gets. */
+  /** IANA zone of the date-times: value for `platform.timeZone`. */
   readonly timeZone: string
   /** Value for `receiver.healthUrl`. */
   readonly receiverHealthUrl: string
@@ -43,36 +43,36 @@ interface SandboxAddress {
   readonly ledgerUrl: string
 }
 
-/** A running sandbox: all that can be seen and changed of it. */
+/** A running sandbox: its state and controls. */
 export interface Sandbox extends SandboxAddress, Records, AsyncDisposable {
-  /** Takes calls without a socket. */
+  /** Accepts calls without a socket. */
   readonly gateway: Gateway
   readonly receiver: Receiver
   /** Its ledger. */
   readonly ledger: ReceiverLedger
   readonly faults: Faults
-  /** Counters as they are now: a copy. */
+  /** A copy of the current counters. */
   readonly stats: StatsSnapshot
   /** The last 2,000 requests or more, oldest first. */
   requestLog(): readonly LoggedRequest[]
-  /** The readings that are played now. */
+  /** The current readings. */
   readonly readings: Readings
-  /** Changes what is played from now on. @throws SandboxInputError */
+  /** Changes the readings. @throws SandboxInputError */
   read(changes: ReadingsInput): void
-  /** All tokens issued so far are refused from now on. */
+  /** Revokes all tokens issued so far. */
   revokeTokens(): void
-  /** Replaces the registered certificates. @throws TypeError when one can't be read */
+  /** Replaces the registered certificates. @throws TypeError for an invalid one */
   registerCertificates(pems: readonly string[]): void
-  /** Resolves when no delivery waits for its delay: tests wait for this, they never sleep. */
+  /** Resolves when no delivery waits for its delay, so that tests need not sleep. */
   idle(): Promise<void>
-  /** Ends everything at once, kept-alive connections too. */
+  /** Ends everything at once, including kept-alive connections. */
   close(): Promise<void>
 }
 
-/** Long, so that no client meets a connection that was just given up. */
+/** Long, so that no client uses a connection that was just closed. */
 const keepAliveTimeoutMs = 60_000
 
-/** Rejects when an option is wrong, a port is taken, the certificate can't be read or the time zone is unknown. */
+/** Rejects for an invalid option, a taken port, an unreadable certificate or an unknown time zone. */
 export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
   const { clock, inProcess = false } = options
   const place = placeOf(options)
@@ -177,7 +177,7 @@ function createPlatform(options: SandboxOptions, parts: PlatformParts): SandboxP
     clientId: address.clientId,
     issuerUrl: address.issuerUrl,
     certificatePem,
-    // Tokens of an earlier run must not be believed.
+    // Tokens of an earlier run must not be accepted.
     random: createSequence(hash(clock.now(), clock.now() / 2 ** 32)),
     readings,
     now: identityNow,
@@ -201,7 +201,7 @@ function createPlatform(options: SandboxOptions, parts: PlatformParts): SandboxP
   }
 }
 
-/** `/a/b` of `a/b/`; nothing of nothing. */
+/** `/a/b` for `a/b/`; empty for an empty text. */
 function pathOf(path: string): string {
   const trimmed = path.replace(/^\/+|\/+$/g, '')
   return trimmed === '' ? '' : `/${trimmed}`
@@ -220,7 +220,7 @@ export function platformEnv(sandbox: CalledAddress, privateKeyFile: string): Rec
   }
 }
 
-/** The environment of a daemon that works with this sandbox; a free port for the daemon's own listener is drawn. */
+/** The environment of a daemon for this sandbox, with a free port for the daemon's listener. */
 export function daemonEnv(sandbox: CalledAddress, privateKeyFile: string): Record<string, string> {
   return {
     ...platformEnv(sandbox, privateKeyFile),

@@ -13,7 +13,7 @@ export function readKey(pem: string): KeyObject {
   try {
     return createPublicKey(pem)
   } catch (cause) {
-    throw new TypeError('The sandbox can not read the certificate: give an X.509 certificate in PEM.', { cause })
+    throw new TypeError('The sandbox cannot read the certificate: name an X.509 certificate in PEM.', { cause })
   }
 }
 
@@ -25,7 +25,7 @@ export interface AssertionPolicy {
   keys: readonly KeyObject[]
   /** The server's time, epoch milliseconds. */
   now: number
-  /** Times at which jtis are forgotten (epoch milliseconds) by jti; an accepted one is added. */
+  /** By jti: when it is forgotten, epoch milliseconds. An accepted jti is added. */
   usedIds: Map<string, number>
 }
 
@@ -34,7 +34,7 @@ export interface AssertionRefusal {
   description: string
 }
 
-/** Undefined when the assertion is good; it can't be used again then. */
+/** Undefined if the assertion is valid; it cannot be used again. */
 export function checkAssertion(assertion: string, policy: AssertionPolicy): AssertionRefusal | undefined {
   const parts = assertion.split('.')
   const [header, payload, signature] = parts
@@ -54,7 +54,7 @@ export function checkAssertion(assertion: string, policy: AssertionPolicy): Asse
   return checkClaims(claims, policy)
 }
 
-/** The same of the claims alone. */
+/** The same for the claims. */
 export function checkClaims(
   claims: Record<string, unknown>,
   policy: Omit<AssertionPolicy, 'keys'>,
@@ -74,7 +74,7 @@ export function checkClaims(
   return useOnce(jti, exp * 1000, policy)
 }
 
-/** A jti is free again when the assertion that used it has expired: so long it could be replayed. @see RFC 7523 section 3, jti */
+/** A jti is remembered until its assertion expires, because it could be replayed until then. @see RFC 7523 section 3, jti */
 function useOnce(
   jti: string,
   expiresAt: number,
@@ -82,7 +82,7 @@ function useOnce(
 ): AssertionRefusal | undefined {
   if ((usedIds.get(jti) ?? -Infinity) > now) return refusal('replayed', 'jti was used before.')
   for (const [id, forgetAt] of usedIds) {
-    // In the order of arrival, so nearly in the order of expiry: the first that is kept ends the look.
+    // In the order of arrival, so nearly in the order of expiry: the first unexpired jti ends the search.
     if (forgetAt > now) break
     usedIds.delete(id)
   }

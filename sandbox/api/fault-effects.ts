@@ -1,4 +1,4 @@
-// Effects of faults: delay of a call, another response in its place, or a damaged response.
+// Effects of faults: a delayed call, another response, or a damaged one.
 import type { Sequence } from '../records/hash.ts'
 import type { Fault } from './faults.ts'
 import { textResponse, type SandboxResponse } from './http.ts'
@@ -7,12 +7,12 @@ import { errorResponse, type SandboxPlatform } from './routes.ts'
 const htmlPage =
   '<!DOCTYPE html><html><head><title>Error</title></head><body><h1>Service unavailable</h1></body></html>'
 
-/** How long the faults hold the call up, in milliseconds. */
+/** Delay of the call by its faults, in milliseconds. */
 export function latencyOf(faults: readonly Fault[]): number {
   return faults.reduce((sum, fault) => sum + (fault.kind === 'latency' ? fault.ms : 0), 0)
 }
 
-/** The response that the first of the faults that gives one gives in place of the call's work. */
+/** The response of the first fault that replaces the call's work. */
 export function respondInstead(faults: readonly Fault[], platform: SandboxPlatform): SandboxResponse | undefined {
   for (const fault of faults) {
     const response = instead(fault, platform)

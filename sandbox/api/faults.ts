@@ -1,13 +1,13 @@
-// Faults that can be switched on and off while the sandbox runs: which there are, and which calls they hit.
+// Faults, and rules for the calls that they hit; both can change while the sandbox runs.
 import { z } from 'zod'
 import { count, headers, httpStatus, milliseconds, names, share } from '../fields.ts'
 import type { Sequence } from '../records/hash.ts'
 import type { SandboxRequest } from './http.ts'
 
 const faultSchema = z.discriminatedUnion('kind', [
-  /** The call takes this long more. */
+  /** Delays the call. */
   z.strictObject({ kind: z.literal('latency'), ms: milliseconds }),
-  /** Any status instead of the response. `applied`: after the call has done its work. `code` stands in an `error` body. */
+  /** Replaces the response. `applied`: after the call's work is done. `code`: that of an `error` body. */
   z.strictObject({
     kind: z.literal('status'),
     status: httpStatus,
@@ -21,17 +21,17 @@ const faultSchema = z.discriminatedUnion('kind', [
     headers: headers.optional(),
     applied: z.boolean().optional(),
   }),
-  /** The connection is reset, before or after the call has done its work. */
+  /** Resets the connection, before or after the call's work. */
   z.strictObject({ kind: z.literal('reset'), when: z.enum(['before', 'after']) }),
-  /** No response, ever; the work is done all the same when `applied`. */
+  /** Never responds; `applied`: but does the call's work. */
   z.strictObject({ kind: z.literal('hang'), applied: z.boolean().optional() }),
-  /** Content-Length promises all, half of it comes, then the connection ends. */
+  /** Closes the connection after half of the announced body. */
   z.strictObject({ kind: z.literal('cut') }),
-  /** The body comes in pieces. */
+  /** Sends the body in small pieces. */
   z.strictObject({ kind: z.literal('drip'), bytes: z.number().int().min(1), everyMs: milliseconds }),
-  /** The body is JSON that ends in the middle; the HTTP message is whole. */
+  /** Truncates the JSON; the HTTP message is complete. */
   z.strictObject({ kind: z.literal('broken-json') }),
-  /** The body is followed by spaces up to this many MiB. */
+  /** Pads the body with spaces to this many MiB. */
   z.strictObject({ kind: z.literal('huge-body'), mebibytes: z.number().min(0).max(512) }),
   /** The response to a retry shows a record with another id. */
   z.strictObject({ kind: z.literal('wrong-id') }),

@@ -1,4 +1,4 @@
-// Takes each request through faults and operations to its response, and counts it.
+// Passes each request through faults and operations to its response, and counts it.
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Clock } from '../../src/runtime/clock.ts'
 import { readBody, send, splitTarget, type SandboxResponse, type SandboxRequest } from './http.ts'
@@ -12,7 +12,7 @@ export interface GatewayOptions {
   signal: AbortSignal
 }
 
-/** A request before its meaning is known. */
+/** A request before it is interpreted. */
 export interface IncomingRequest {
   method: string
   /** Path and query, as in the first line of an HTTP request. */
@@ -22,20 +22,20 @@ export interface IncomingRequest {
   body: string
 }
 
-/** Hands a response over. `date` is the value of its `Date` header in epoch milliseconds; undefined: no such header. */
+/** Sends a response. `date`: its `Date` header in epoch milliseconds; undefined: no such header. */
 export type Deliver = (content: SandboxResponse, date: number | undefined) => Promise<void>
 
 export interface Gateway {
-  /** Answers one request. Rejects when the sandbox closes or `deliver` rejects. */
+  /** Responds to a request. Rejects if the sandbox closes or `deliver` rejects. */
   handle(incoming: IncomingRequest, deliver: Deliver): Promise<void>
 }
 
 export function createGateway(platform: SandboxPlatform, { clock, paths, signal }: GatewayOptions): Gateway {
   const { faults, identityNow, now, readings, stats, store } = platform
-  /** One for each limit that is read; a change of the readings begins them anew. */
+  /** One for each limit of the readings; a change of the readings restarts them. */
   let meters: { limits: readonly Limit[]; of: LimitMeter[] } = { limits: [], of: [] }
 
-  /** The response to a call that a limit refuses. */
+  /** The response to a throttled call. */
   function refusal({ operation, webhookId }: SandboxRequest): SandboxResponse | undefined {
     const { limits } = readings()
     if (limits !== meters.limits) meters = { limits, of: limits.map(createLimitMeter) }
@@ -76,7 +76,7 @@ export function createGateway(platform: SandboxPlatform, { clock, paths, signal 
   }
 }
 
-/** A listener for node:http servers; it never rejects or throws. */
+/** A listener for node:http servers. Never rejects or throws. */
 export function createHttpListener(
   gateway: Gateway,
   { clock, signal }: Pick<GatewayOptions, 'clock' | 'signal'>,
@@ -90,10 +90,10 @@ export function createHttpListener(
   }
 
   return (incoming, response) => {
-    // Kept now: a request that was destroyed has none any more.
+    // Kept now: a destroyed request has no socket.
     const { socket } = incoming
     handle(incoming, response).catch(() => {
-      // The peer let go, sent too much, or the sandbox is closing: nothing is left to answer.
+      // The client disconnected or sent too much, or the sandbox is closing: no response is possible.
       socket.destroy()
     })
   }

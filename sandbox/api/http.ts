@@ -1,10 +1,10 @@
-// HTTP as the sandbox speaks it: a request and its response, whole or broken as requested. On node:http and no framework, because it
-// must reach the socket: to reset it, to cut a body or to let it drip.
+// HTTP of the sandbox: a request and its response, intact or broken on request. Uses node:http without a framework, because it
+// resets sockets, truncates bodies and sends them slowly.
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Clock } from '../../src/runtime/clock.ts'
 
-/** `other` is what the platform does not have. */
+/** `other`: no operation of the platform. */
 export type CallKind = 'token' | 'list' | 'retry' | 'other'
 
 export interface SandboxRequest {
@@ -19,15 +19,15 @@ export interface SandboxRequest {
   webhookId: string | undefined
 }
 
-/** How the response goes onto the wire. */
+/** How the response is sent. */
 export type Wire =
   | { kind: 'whole' }
-  /** The connection ends after half of the announced body. */
+  /** Closes the connection after half of the announced body. */
   | { kind: 'cut' }
   | { kind: 'drip'; bytes: number; everyMs: number }
-  /** The connection is reset instead. */
+  /** Resets the connection instead. */
   | { kind: 'reset' }
-  /** Nothing is ever sent. */
+  /** Never sends anything. */
   | { kind: 'hang' }
 
 export interface SandboxResponse {
@@ -41,7 +41,7 @@ export function jsonResponse(status: number, body: unknown, headers: Record<stri
   return jsonTextResponse(status, JSON.stringify(body), headers)
 }
 
-/** The same with a body that is JSON already. */
+/** The same for a body that is already JSON text. */
 export function jsonTextResponse(status: number, body: string, headers: Record<string, string> = {}): SandboxResponse {
   return { status, headers: { 'content-type': 'application/json', ...headers }, body, wire: { kind: 'whole' } }
 }
@@ -51,14 +51,14 @@ export function textResponse(status: number, body: string, headers: Record<strin
 }
 
 export interface Sending {
-  /** Clock and end of a slow body. */
+  /** Clock and abort signal of a slow body. */
   clock: Pick<Clock, 'sleep'>
   signal: AbortSignal
   /** Value of the `Date` header, epoch milliseconds; undefined: no such header. */
   date: number | undefined
 }
 
-/** Sends the response as its `wire` says. Resolves when it has been handed over, or never will be. */
+/** Sends the response as `wire` says. Resolves once it is sent, or cannot be. */
 export async function send(
   response: ServerResponse,
   content: SandboxResponse,
@@ -89,7 +89,7 @@ export async function send(
   response.end()
 }
 
-/** Headers of a response as they go out. */
+/** The sent headers of a response. */
 export function headersOf(
   { headers }: SandboxResponse,
   length: number,
@@ -105,8 +105,8 @@ export function splitTarget(target: string): { path: string; query: URLSearchPar
 }
 
 /**
- * Listens and returns the origin, such as `http://127.0.0.1:41234`; of a server on all addresses, that of loopback.
- * Rejects when the port is taken.
+ * Listens, and returns the origin, such as `http://127.0.0.1:41234`; for a server on all addresses, that of loopback.
+ * Rejects if the port is taken.
  */
 export async function listen(server: Server, host: string, port: number): Promise<string> {
   await new Promise<void>((resolve, reject) => {
@@ -116,7 +116,7 @@ export async function listen(server: Server, host: string, port: number): Promis
       resolve()
     })
   })
-  // A peer that lets go in the middle must not end the process.
+  // A client that disconnects must not end the process.
   server.on('clientError', (_error, socket) => socket.destroy())
   const address = server.address() as AddressInfo
   return `http://${hostOf(address)}:${address.port}`
@@ -128,14 +128,14 @@ function hostOf({ address, family }: AddressInfo): string {
   return family === 'IPv6' ? `[${address}]` : address
 }
 
-/** Ends kept-alive connections at once. */
+/** Closes the server and its kept-alive connections at once. */
 export async function closeServer(server: Server): Promise<void> {
   const closed = new Promise<void>((resolve) => server.close(() => resolve()))
   server.closeAllConnections()
   await closed
 }
 
-/** The body as text. Rejects when it is longer than `maxBytes`, or the peer lets go. */
+/** The body as text. Rejects if it is longer than `maxBytes`, or the client disconnects. */
 export async function readBody(request: IncomingMessage, maxBytes = 2 ** 20): Promise<string> {
   const parts: Buffer[] = []
   let bytes = 0

@@ -1,29 +1,29 @@
-// Limits of the rate, as gateways keep them: a token bucket, or a quota for each minute of the clock.
+// Rate limits of gateways: a token bucket, or a quota for each minute of the clock.
 import { z } from 'zod'
 import { httpStatus, names } from '../fields.ts'
 
 const common = {
-  /** The calls that count; a call of another operation is not limited. */
+  /** The limited operations. */
   operations: z
     .array(z.enum(['token', 'list', 'retry']))
     .readonly()
     .default(['list', 'retry']),
-  /** Counts only retries of webhooks of these subscriptions. */
+  /** Limits only retries of webhooks of these subscriptions. */
   subscriptionIds: names.optional(),
   status: httpStatus.default(429),
-  /** `exact`: whole seconds until a call is allowed again; a number: always as many seconds. */
+  /** `exact`: whole seconds until a call is allowed again; a number: always that many seconds. */
   retryAfter: z.union([z.enum(['exact', 'absent']), z.number().min(0)]).default('exact'),
 }
 
 export const limitSchema = z.discriminatedUnion('kind', [
-  /** Calls a second, and `burst` at once after a rest. */
+  /** Calls per second, and `burst` at once after a rest. */
   z.strictObject({
     kind: z.literal('bucket'),
     perSecond: z.number().positive(),
     burst: z.number().min(1).default(1),
     ...common,
   }),
-  /** Calls in each minute, which begins at this second. */
+  /** Calls per minute, which begins at this second. */
   z.strictObject({
     kind: z.literal('quota'),
     perMinute: z.number().int().min(1),
@@ -34,11 +34,11 @@ export const limitSchema = z.discriminatedUnion('kind', [
 
 export type Limit = z.output<typeof limitSchema>
 
-/** Counts the calls that a limit is for. */
+/** Counts the limited calls. */
 export interface LimitMeter {
-  /** Takes a call at this time, epoch ms; returns the ms until one is allowed again when it is refused. */
+  /** Counts a call at this time, epoch ms. If it is refused, returns the ms until one is allowed. */
   take(now: number): number | undefined
-  /** Calls that were let through. */
+  /** Number of allowed calls. */
   granted(): number
 }
 
@@ -74,7 +74,7 @@ export function createLimitMeter(limit: Limit): LimitMeter {
   }
 }
 
-/** The `Retry-After` of a refusal; undefined for none. */
+/** The `Retry-After` of a 429; undefined for none. */
 export function retryAfterOf({ retryAfter }: Limit, waitMs: number): string | undefined {
   if (retryAfter === 'absent') return undefined
   return String(retryAfter === 'exact' ? Math.ceil(waitMs / 1000) : retryAfter)

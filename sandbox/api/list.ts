@@ -1,4 +1,4 @@
-// The list operation: reads its parameters under the reading that is played, and finds a page. @see docs/platform-api.md "List webhooks"
+// The list operation: parses its parameters by the current readings, and finds a page. @see docs/platform-api.md "List webhooks"
 import { listParameter, maxPageSize, webhookStatuses } from '../../src/platform/wire.ts'
 import { defaultPageSize, type WirePage } from './wire.ts'
 import type { Readings } from '../options.ts'
@@ -18,7 +18,7 @@ export interface ListRequest {
   number: number
   /** Rows of a full page. */
   size: number
-  /** The size that was asked for. */
+  /** The requested size. */
   askedSize: number
   /** Undefined: any. */
   statuses: readonly string[] | undefined
@@ -26,7 +26,7 @@ export interface ListRequest {
   range: TimeRange
 }
 
-/** A parameter that can't be read. */
+/** An invalid parameter. */
 export interface BadParameter {
   parameter: string
   problem: string
@@ -87,7 +87,7 @@ function readStatuses(
     : { parameter, problem: `must be of ${webhookStatuses.join(', ')}` }
 }
 
-/** The half-open range of event times that these bounds mean. */
+/** The half-open range of event times between these bounds. */
 function readRange(
   fromText: string | null,
   toText: string | null,
@@ -113,7 +113,7 @@ function badDateTime(parameter: string): BadParameter {
   return { parameter, problem: 'must be a date-time as YYYY-MM-DDThh:mm:ss' }
 }
 
-/** The orders that are not of event time. `seed` is that of the request. */
+/** The orders other than by event time. `seed` is that of the request. */
 const compares: Readonly<
   Partial<Record<Readings['order'], (seed: number) => (a: StoredRecord, b: StoredRecord) => number>>
 > = {
@@ -131,7 +131,7 @@ interface PageOptions extends Pick<Readings, 'order'> {
   shown?: (record: StoredRecord) => StoredRecord
 }
 
-/** The page, and how many records match: one pass over all that may match. */
+/** The page, and the number of matching records, in one pass. */
 export function pageOf(store: Store, query: ListRequest, options: PageOptions): ListedPage {
   const { order, shown = (record) => record } = options
   const { number, size, statuses } = query

@@ -1,4 +1,4 @@
-// The platform's operations: which one a request means, and what it answers. @see docs/platform-api.md "List webhooks"
+// The platform's operations: finds that of a request, and makes its response. @see docs/platform-api.md "List webhooks"
 import { invalidStatusCode, listParameter, tokenPath, webhooksPath } from '../../src/platform/wire.ts'
 import { retryWorkflowCode, type WireError, type WirePage, type WireRetryResponse } from './wire.ts'
 import type { ReceiverLedger } from '../delivery/ledger.ts'
@@ -45,7 +45,7 @@ function decode(segment: string): string {
 
 /** The parts of the platform. */
 export interface SandboxPlatform {
-  /** Makes the ids of records. */
+  /** Generates ids of records. */
   ids: Sequence
   faults: Faults
   zone: Zone
@@ -65,14 +65,14 @@ export interface SandboxPlatform {
 
 const loginPage = '<!DOCTYPE html><html><head><title>Log in</title></head><body><form></form></body></html>'
 
-/** Codes of the errors that the specification does not name: the sandbox's own. */
+/** The sandbox's own error codes, for errors that the specification does not name. */
 const errorCode = {
   unauthorized: 'sandbox.unauthorized',
   invalidRequest: 'sandbox.invalid_request',
   notFound: 'sandbox.webhook_not_found',
 } as const
 
-/** Answers a request that no fault has answered. */
+/** Responds to a request unless a fault did. */
 export async function respond(platform: SandboxPlatform, request: SandboxRequest): Promise<SandboxResponse> {
   switch (request.operation) {
     case 'token':
@@ -82,7 +82,7 @@ export async function respond(platform: SandboxPlatform, request: SandboxRequest
     case 'retry':
       return gate(platform, request) ?? retry(platform, request)
     case 'other':
-      // As a gateway says it: without a `code`.
+      // As a gateway does: without a `code`.
       return jsonResponse(404, { message: 'no route matches' })
   }
 }
@@ -122,7 +122,7 @@ function list(platform: SandboxPlatform, request: SandboxRequest): SandboxRespon
   const seed = order === 'unstable' ? platform.ids.below(2 ** 32) : 0
   const { records, page } = pageOf(platform.store, query, { order, seed, shown: platform.past.view() })
   const webhooks = records.map((record) => platform.rows.text(record, readings)).join()
-  // Without `page` this is no WireList: that is what the reading is about.
+  // Without `page` this is no WireList, as the reading requires.
   const metadata = readings.totals === 'absent' ? {} : { page: told(page, records.length, query, readings) }
   const isEmpty = records.length === 0 && metadata.page?.totalElements === 0
   const data = isEmpty ? emptyData[readings.emptyList] : `{"webhooks":[${webhooks}]}`
@@ -133,7 +133,7 @@ function list(platform: SandboxPlatform, request: SandboxRequest): SandboxRespon
   return jsonTextResponse(200, `{"workflow":{},"data":${data},${rest}}`)
 }
 
-/** The limit that a list breaks. Lists without bounds have none. */
+/** The limit that a list exceeds. Lists without bounds have none. */
 function limitOf(platform: SandboxPlatform, { range }: ListRequest): BadParameter | undefined {
   const { maxAge, maxSpan = Infinity } = platform.readings().listLimits
   if (range.from === -Infinity) return undefined

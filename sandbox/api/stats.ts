@@ -3,19 +3,19 @@ import type { AssertionProblem } from './assertion.ts'
 import type { CallKind } from './http.ts'
 
 export interface StatsSnapshot {
-  /** Requests by operation and answered status; a request whose connection was reset or left hanging counts as `none`. */
+  /** Requests by operation and response status; `none` without a response. */
   requests: Record<CallKind, Record<string, number>>
   retries: {
-    /** Retries that the platform took on, whether or not the response arrived. */
+    /** Accepted retries, whether or not the response arrived. */
     accepted: number
-    /** Refused because the record was not `failed`. */
+    /** Rejected because the record was not `failed`. */
     invalidStatus: number
   }
   deliveries: { succeeded: number; failed: number }
   tokens: { issued: number; refused: Partial<Record<AssertionProblem, number>> }
 }
 
-/** One request as it came; no headers, no bodies. */
+/** One request, without headers and body. */
 export interface LoggedRequest {
   /** Given clock's time, epoch milliseconds. */
   at: number
@@ -26,7 +26,7 @@ export interface LoggedRequest {
 }
 
 export interface Stats {
-  /** Those of retries, deliveries and tokens are counted where they end. */
+  /** Retries, deliveries and tokens are counted where they end. */
   readonly counts: StatsSnapshot
   /** The last requests, oldest first. */
   log(): readonly LoggedRequest[]
@@ -51,7 +51,7 @@ export function createStats(): Stats {
       const byStatus = counts.requests[request.operation]
       byStatus[request.status] = (byStatus[request.status] ?? 0) + 1
       log.push(request)
-      // Cut in bulk: shifting one by one costs more than the request.
+      // Truncated in bulk: shifting one by one costs more than the request.
       if (log.length > 2 * keptRequests) log.splice(0, log.length - keptRequests)
     },
   }

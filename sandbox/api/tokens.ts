@@ -1,4 +1,4 @@
-// The token endpoint, and the tokens that the API believes. @see docs/platform-api.md "Token request", RFC 6749 sections 4.4 and 5
+// The token endpoint, and the tokens that the API accepts. @see docs/platform-api.md "Token request", RFC 6749 sections 4.4 and 5
 import { clientAssertionType, grantType } from '../../src/platform/wire.ts'
 import type { WireToken } from './wire.ts'
 import { checkAssertion, readKey } from './assertion.ts'
@@ -15,18 +15,18 @@ export interface TokenIssuerOptions {
   readings: () => Readings
   /** The identity host's time, epoch milliseconds. */
   now: () => number
-  /** Milliseconds that never run backwards: what a token's life is counted in. */
+  /** Monotonic ms, for the lifetime of tokens. */
   monotonic: () => number
   stats: Stats
 }
 
 export interface TokenEndpoint {
   respond(request: SandboxRequest): SandboxResponse
-  /** True for a token that was issued here, has not expired and was not revoked. */
+  /** True for an issued token that has not expired and was not revoked. */
   accepts(authorization: string | undefined): boolean
-  /** All tokens issued so far are refused from now on. */
+  /** Revokes all tokens issued so far. */
   revokeAll(): void
-  /** Replaces the registered certificates. @throws TypeError when one can't be read */
+  /** Replaces the registered certificates. @throws TypeError for an invalid one */
   register(certificates: readonly string[]): void
 }
 

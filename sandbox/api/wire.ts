@@ -1,4 +1,4 @@
-// The platform's protocol as only the platform knows it: limits, and the objects that it sends. @see docs/platform-api.md
+// The platform's side of the protocol: limits, and the objects that it sends. @see docs/platform-api.md
 import { retryRequestBody, type WebhookStatus } from '../../src/platform/wire.ts'
 
 /** `exp` is at most this many seconds after `iat`. @see docs/platform-api.md "Assertion" */

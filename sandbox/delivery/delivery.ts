@@ -1,4 +1,4 @@
-// Delivers events to their subscriber and records what came of it: first deliveries, retries, and the platform's own retries.
+// Delivers events to their subscriber and records the results: first deliveries, retries, and the platform's own retries.
 import type { Clock } from '../../src/runtime/clock.ts'
 import type { Stats } from '../api/stats.ts'
 import type { Readings } from '../options.ts'
@@ -16,16 +16,16 @@ export interface DeliveryOptions {
   now: () => number
   receiver: Receiver
   past: Pick<Past, 'keep'>
-  /** Drops what waits. */
+  /** Drops waiting deliveries. */
   signal: AbortSignal
 }
 
 export interface DeliveryEngine {
-  /** Takes a failed record on again. Resolves when its result is recorded, or at once when it is delivered later. */
+  /** Retries a failed record. Resolves once its result is recorded, or at once if it is delivered later. */
   retry(record: StoredRecord): Promise<void>
   /** Delivers a record for the first time. */
   first(record: StoredRecord): void
-  /** Resolves when no retry waits for its delivery. The platform's own later retries do not count. */
+  /** Resolves when no retry waits for its delivery, apart from the platform's own later retries. */
   idle(): Promise<void>
 }
 
@@ -40,7 +40,7 @@ export function createDeliveryEngine(options: DeliveryOptions): DeliveryEngine {
     if (readings().countedAt === 'start') countAttempt(record, counts)
   }
 
-  /** Sub-millisecond digits are made up: a clock of milliseconds has none. */
+  /** Sub-millisecond digits are invented, because the clock has none. */
   function countAttempt(record: StoredRecord, counts: boolean): void {
     if (counts) record.attempts++
     record.lastAttemptMicros = zone.local(options.now()) + ((record.random + record.attempts) % 1000)
@@ -92,7 +92,7 @@ export function createDeliveryEngine(options: DeliveryOptions): DeliveryEngine {
     async retry(record) {
       const { mode, delayMs, meanwhile } = readings().delivery
       begin(record)
-      // An attempt that is counted at its start is shown as failed until it has ended.
+      // An attempt that counts at its start is shown as failed until it ends.
       if (mode === 'async') record.status = meanwhile
       if (mode === 'async') detach(retryLater(record, delayMs))
       else if (delayMs > 0) await retryLater(record, delayMs)

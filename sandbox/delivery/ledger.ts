@@ -1,4 +1,4 @@
-// The receiver's ledger: the events that it has processed, as it answers for them over HTTP, and the import of those that it lost.
+// The receiver's ledger over HTTP: the events that it has processed, and the import of lost ones.
 import type { Readings } from '../options.ts'
 import { renderPayload } from '../records/render.ts'
 import type { Store, StoredRecord } from '../records/store.ts'
@@ -13,13 +13,13 @@ export interface BookResponse {
 }
 
 export interface ReceiverLedger {
-  /** Enters a processed record, epoch ms of the true time. */
+  /** Enters a processed record at this true time, epoch ms. */
   enter(id: string, at: number): void
-  /** Takes records out: the receiver has answered for them with 2xx, and lost them. */
+  /** Removes records: the receiver acknowledged them with 2xx, and lost them. */
   lose(ids: readonly string[]): void
   /** `GET ?from&until`, event times. Undefined: the connection is reset at once. */
   answer(query: URLSearchParams): BookResponse | undefined
-  /** `POST`: takes the output of `webhook-reconciler payload`; returns the number of records that are new. */
+  /** `POST`: imports the output of `webhook-reconciler payload`; returns the number of new records. */
   take(body: string): number
 }
 
@@ -30,7 +30,7 @@ export interface LedgerOptions {
   now: () => number
 }
 
-/** One line that names the event in all ways, so that any `ledger.key` finds its own. */
+/** One line with all keys of the event, for any `ledger.key`. */
 function lineOf(record: StoredRecord): string {
   const { data, webhook } = renderPayload(record) as {
     data: Record<string, { id: string } | null>
@@ -40,7 +40,7 @@ function lineOf(record: StoredRecord): string {
   return `${JSON.stringify({ type: webhook.type, entityId: entity?.id, eventId: record.eventId, webhookId: record.id })}\n`
 }
 
-/** Keys in the same form, of other things. */
+/** Keys in the same form, of another platform. */
 const otherKey = (line: string): string =>
   line.replaceAll(/[0-9a-f]{12}"/g, (end) => `${[...end.slice(0, -1)].reverse().join('')}"`)
 

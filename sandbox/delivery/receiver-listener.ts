@@ -1,4 +1,4 @@
-// The receiver's own address: its health, its ledger, and the import of what it lost.
+// The receiver's HTTP listener: its health, its ledger, and the import of lost events.
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import { readBody } from '../api/http.ts'
 import type { ReceiverLedger } from './ledger.ts'
@@ -25,7 +25,7 @@ export function createReceiverListener(receiver: Receiver, ledger: ReceiverLedge
   }
 
   return (request, response) => {
-    // A span or lines that can't be read do not end the sandbox.
+    // An invalid span or line must not end the sandbox.
     respond(request, response).catch(() => response.writeHead(400).end())
   }
 }

@@ -1,4 +1,4 @@
-// The built-in subscriber: takes deliveries by function call, counts them, and fails on request.
+// The built-in subscriber: receives deliveries by function call, counts them, and fails on request.
 import { z } from 'zod'
 import { count, httpStatus, names, share } from '../fields.ts'
 import type { Sequence } from '../records/hash.ts'
@@ -14,46 +14,46 @@ export const receiverRuleSchema = z.strictObject({
   eventTypes: names.optional(),
   subscriptionIds: names.optional(),
   webhookIds: names.optional(),
-  /** Answered with 2xx (200 by default), and then lost: it is not processed. */
+  /** Acknowledged with 2xx (200 by default), and then lost: not processed. */
   lost: z.literal(true).optional(),
-  /** Share of the deliveries that is hit; default 1. */
+  /** Share of the affected deliveries; default 1. */
   probability: share.optional(),
-  /** Hits at most this many deliveries. */
+  /** Maximum number of affected deliveries. */
   count: count.optional(),
 })
 
 export type ReceiverRule = z.infer<typeof receiverRuleSchema>
 
 interface ReceiverCounts {
-  /** Deliveries that reached the receiver, with any result. */
+  /** Deliveries with any result. */
   received: number
-  /** Webhooks of which at least one delivery was answered 2xx. */
+  /** Webhooks with at least one delivery that got a 2xx. */
   webhooks: number
-  /** Deliveries answered 2xx of webhooks that had arrived before. */
+  /** Further deliveries with a 2xx of webhooks that had already arrived. */
   repeated: number
 }
 
 export interface Receiver {
   readonly isUp: boolean
-  /** Takes one delivery; its result as the record shows it. */
+  /** Receives a delivery; returns its result as the record shows it. */
   take(record: StoredRecord): AttemptResult
-  /** Every connection is reset as soon as it asks for something. */
+  /** Resets every connection at its first request. */
   down(): void
-  /** Undoes `down`; the rules stay. */
+  /** Ends `down`; the rules stay. */
   up(): void
-  /** Adds a rule; the first one that matches counts. */
+  /** Adds a rule; the first matching one applies. */
   fail(rule: ReceiverRule): void
-  /** Takes all rules away. */
+  /** Removes all rules. */
   heal(): void
   counts(): ReceiverCounts
-  /** How many deliveries of this webhook were answered 2xx. */
+  /** Number of deliveries of this webhook that got a 2xx. */
   deliveries(webhookId: string): number
 }
 
-/** In the words of the platform's language, Java. */
+/** As Java, the platform's language, words it. */
 const connectionReset: AttemptResult = { ...noResult, lastAttemptErrorMessage: 'Connection reset' }
 
-/** `process`: called with each delivery that is answered 2xx and not lost. */
+/** `process`: called with each delivery that got a 2xx and was not lost. */
 export function createReceiver(random: Sequence, process: (id: string) => void = () => undefined): Receiver {
   const arrived = new Map<string, number>()
   let rules: { rule: ReceiverRule; hits: number }[] = []

@@ -1,4 +1,4 @@
-// Seeded pseudo-randomness: the same seed always makes the same platform. Nothing here is fit for cryptography.
+// Seeded pseudo-randomness: the same seed always creates the same platform. Not for cryptography.
 
 /** Scrambles 32 bits; a bijection. (The finalizer of MurmurHash3.) */
 export function mix(word: number): number {
@@ -62,7 +62,7 @@ function hexAt(half: number): string {
   return hexOf[half & 0xffff] ?? ''
 }
 
-/** A version 4 UUID of these words; of the second and third, 6 bits give way to version and variant. */
+/** A version 4 UUID of these words; version and variant replace 6 bits of the second and third. */
 export function uuidOf(a: number, b: number, c: number, d: number): string {
   const version = (b & 0x0fff) | 0x4000
   const variant = ((c >>> 16) & 0x3fff) | 0x8000

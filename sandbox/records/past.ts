@@ -11,13 +11,13 @@ export interface Past {
 
 export interface PastOptions {
   monotonic: () => number
-  /** Lists lag behind by at most so much, in ms. */
+  /** Maximum lag of lists, in ms. */
   maxLagMs: () => number
   random: Sequence
 }
 
 export function createPast({ maxLagMs, monotonic, random }: PastOptions): Past {
-  /** Each with the moment of its end, oldest first. */
+  /** Each with its end time, oldest first. */
   const states = new WeakMap<StoredRecord, { until: number; state: StoredRecord }[]>()
   return {
     keep(record) {

@@ -1,4 +1,4 @@
-// Payloads that the platform sends to the subscriber: the entities of the specification, with made-up ids, names, amounts and accounts.
+// Payloads for the subscriber: the entities of the specification, with invented ids, names, amounts and accounts.
 // @see docs/platform-api.md "Payload"
 import { createSequence, hash, type Sequence } from './hash.ts'
 

@@ -1,4 +1,4 @@
-// The handle on the sandbox's records: adds them, lets events happen, and looks at them from outside the API.
+// Access to the sandbox's records outside of the API: adds them, creates events, and reads them.
 import { z } from 'zod'
 import type { Clock } from '../../src/runtime/clock.ts'
 import { webhookStatuses, type WebhookStatus } from '../../src/platform/wire.ts'
@@ -23,18 +23,18 @@ export const trafficSchema = z.strictObject({
 export type TrafficOptions = z.infer<typeof trafficSchema>
 
 export interface Records {
-  /** Adds many made-up records; no delivery is made for them. Returns their ids in the order of their event times. */
+  /** Adds invented records, without deliveries. Returns their ids in the order of their event times. */
   seed(options: SeedOptions): string[]
   /** Adds one given record, without a delivery. Returns its id. */
   addWebhook(options?: WebhookOptions): string
-  /** An event happens: it is delivered for the first time. Returns the record's id. */
+  /** Creates an event and delivers it for the first time. Returns the record's id. */
   emit(options?: EventOptions): string
-  /** Events happen at this rate until the sandbox is closed. */
+  /** Creates events at this rate until the sandbox is closed. */
   startTraffic(options: TrafficOptions): void
   /** The record as the platform would show it. */
   record(id: string): WireWebhook | undefined
   counts(): Record<WebhookStatus, number>
-  /** How many retries of this record the platform accepted. */
+  /** Number of accepted retries of this record. */
   acceptedRetries(id: string): number
 }
 
@@ -65,7 +65,7 @@ export function createRecords(platform: SandboxPlatform, clock: Clock, signal: A
     const subscriptions = given ?? subscriptionIds()
     const startedAt = clock.monotonic()
     for (let count = 1; !signal.aborted; count++) {
-      // Never at once: where the machine is too slow for the rate, requests and timers get their turn.
+      // Never at once: requests and timers get their turn even if the machine is too slow for the rate.
       await clock.sleep(Math.max(1, startedAt + (count * 1000) / perSecond - clock.monotonic()), signal)
       emit({
         subscriptionId: subscriptions[random.below(subscriptions.length)],

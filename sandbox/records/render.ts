@@ -20,7 +20,7 @@ const toId = {
 
 const two = (value: number): string => String(value).padStart(2, '0')
 
-/** In forms that the specification does not have; `iso` is that of the specification. */
+/** Forms outside of the specification, and `iso`, its own. */
 function timeOf(micros: number, { fraction, times }: Readings): unknown {
   const date = new Date(micros / 1000)
   const [year, month, day] = [date.getUTCFullYear(), date.getUTCMonth() + 1, date.getUTCDate()]
@@ -44,13 +44,13 @@ function timeOf(micros: number, { fraction, times }: Readings): unknown {
 export function renderRecord(record: StoredRecord, readings: Readings): WireWebhook {
   const { lastAttemptMicros } = record
   const { ids, statusCase, unknownFields } = readings
-  // The wire type is the specification's; forms that break it are sent all the same.
+  // The wire type is the specification's, but forms that break it are sent as well.
   const odd = { id: toId[ids](record.id) as string, eventDateTime: timeOf(record.eventMicros, readings) as string }
   return {
     ...odd,
     eventId: record.eventId,
     subscriptionId: record.subscriptionId,
-    // The wire type knows three statuses; one that breaks the specification is sent all the same.
+    // The wire type has three statuses, but one that breaks the specification is sent as well.
     status: toCase[statusCase](record.status) as WebhookStatus,
     numberOfAttempts: record.attempts,
     requestPayload: renderPayload(record),

@@ -1,10 +1,10 @@
-// Records as the JSON text of a list. A text is kept until its record or the readings change: most rows were sent before.
+// Rows of lists as JSON text, cached until the record or the readings change, because most rows are sent repeatedly.
 import type { Readings } from '../options.ts'
 import { renderRecord } from './render.ts'
 import type { StoredRecord } from './store.ts'
 
 export interface RowTexts {
-  /** The row of a record, as these readings show it. */
+  /** The row of a record by these readings. */
   text(record: StoredRecord, readings: Readings): string
 }
 

@@ -9,19 +9,19 @@ import type { Zone } from './zone.ts'
 const range = z.strictObject({ min: z.number().min(0), max: z.number().min(0) })
 const attempts = z.number().int().min(0)
 
-/** Made-up records. */
+/** Invented records. */
 export const seedSchema = z.strictObject({
   count: z.number().int().min(0).max(1_000_000),
-  /** Event times lie in [from, to). */
+  /** Event times in [from, to). */
   from: instant,
   to: instant,
-  /** Share of the records that is failed, spread evenly. */
+  /** Share of failed records, spread evenly. */
   failed: share.default(1),
-  /** Share that is processing; the rest of 1 is successful. */
+  /** Share of processing records; the rest is successful. */
   processing: share.default(0),
-  /** Ids, or how many. */
+  /** Ids, or their number. */
   subscriptions: z.union([z.number().int().min(1).max(20_000), someNames]).default(3),
-  /** Default: the four that the specification knows. Any other name makes an unknown event type. */
+  /** Default: the four of the specification. Any other name is an unknown event type. */
   eventTypes: someNames.optional(),
   /** `numberOfAttempts`. */
   attempts: z.union([attempts, range]).default({ min: 1, max: 5 }),
@@ -40,11 +40,11 @@ export interface WebhookOptions extends Partial<AttemptResult> {
   id?: string
   eventId?: string
   requestPayload?: Record<string, unknown>
-  /** Laid over the record as it is sent; undefined takes a field away. For records that break the specification. */
+  /** Overrides fields of the sent record; undefined removes a field. For records that break the specification. */
   wire?: Record<string, unknown>
   subscriptionId?: string | undefined
   eventType?: string
-  /** Epoch milliseconds, may have a fraction; default now. */
+  /** Epoch milliseconds, with or without a fraction; default now. */
   eventInstant?: number
   /** Default `failed`. A status that the specification does not name is sent as it is. */
   status?: string
@@ -58,7 +58,7 @@ export interface SeedContext {
   zone: Zone
   /** The server's time, epoch milliseconds. */
   now: number
-  /** Makes the ids: one sequence for all records of a store, so that none comes twice. */
+  /** Generates the ids: one sequence for all records of a store, so that each is unique. */
   ids: Sequence
 }
 
@@ -86,7 +86,7 @@ export function subscriptionIds(count = 3): readonly string[] {
   return Array.from({ length: count }, () => random.uuid())
 }
 
-/** The records, oldest event first. The same options and sequence of ids make the same records. @throws SandboxInputError */
+/** The records, oldest event first. The same options and sequence of ids give the same records. @throws SandboxInputError */
 export function seedRecords(options: SeedOptions, { ids, now, zone }: SeedContext): StoredRecord[] {
   const plan = parseInput(seedSchema, options)
   const random = createSequence(ids.word())
@@ -137,7 +137,7 @@ export function newRecord(options: WebhookOptions, { ids, now, zone }: SeedConte
   }
 }
 
-/** `base` with what is given of another result. */
+/** `base` with the given fields of another result. */
 function resultOf(base: AttemptResult, given: NonNullable<SeedPlan['result']>): AttemptResult {
   const {
     responseStatusCode = base.responseStatusCode,

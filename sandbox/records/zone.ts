@@ -1,5 +1,5 @@
 // The platform's zone-less date-times: instants to local time, and local time to and from text.
-// A local time is held as microseconds since 1970-01-01T00:00:00 of the wall clock there.
+// A local time is stored as microseconds since 1970-01-01T00:00:00 of the local wall clock.
 
 export interface Zone {
   /** Local microseconds of an instant (epoch milliseconds; may have a fraction). */
@@ -12,7 +12,7 @@ export interface Zone {
  */
 export type Fraction = 'micro' | 'nano' | 'grouped' | 'trimmed'
 
-/** Throws RangeError when the runtime does not know the zone. */
+/** @throws RangeError for a zone that the runtime does not know */
 export function createZone(name: string): Zone {
   let from = 0
   let to = 0
@@ -36,7 +36,7 @@ export function createZone(name: string): Zone {
   }
 }
 
-/** `2025-03-04T05:06:07.123456`. The nanosecond digits are always zero: nothing here is that fine. */
+/** `2025-03-04T05:06:07.123456`. The nanosecond digits are always zero. */
 export function localText(localMicros: number, fraction: Fraction): string {
   const ms = Math.floor(localMicros / 1000)
   const seconds = new Date(ms).toISOString().slice(0, 19)
@@ -59,6 +59,6 @@ const secondsPattern = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d$/
 export function parseLocalSeconds(text: string): number | undefined {
   if (!secondsPattern.test(text)) return undefined
   const ms = Date.parse(`${text}Z`)
-  // Date.parse rolls the 30th of February over.
+  // Date.parse accepts the 30th of February.
   return Number.isNaN(ms) || !new Date(ms).toISOString().startsWith(text) ? undefined : ms * 1000
 }

@@ -114,7 +114,7 @@ test.each([
   ['timeZone: Mars/Olympus', /timeZone/],
   ['receiver: { state: broken }', /receiver\.state/],
   ['realm: a/b', /realm/],
-  ['host: 300.1.1.1', /can not listen there \(ENOTFOUND\)/],
+  ['host: 300.1.1.1', /cannot listen there \(ENOTFOUND\)/],
   ['faults: [{ operation: list, fault: { kind: nap } }]', /faults\.0\.fault/],
 ])('a file with "%s" is refused', async (text, message) => {
   await expect(run('--port', '0', '--config', await folder.write('s.yaml', text))).rejects.toThrow(message)
