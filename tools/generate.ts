@@ -1,6 +1,6 @@
-// Writes what is made from other files (`npm run generate`): from the schema config/default.yaml, config/schema.json and the
-// tables of docs/, from config/prometheus the PrometheusRule, from config/grafana a ConfigMap, and the list of what follows SemVer.
-// With --check it writes nothing and fails naming what is stale.
+// `npm run generate` writes derived files: from the schema config/default.yaml, config/schema.json and the tables of docs/,
+// from config/prometheus the PrometheusRule, from config/grafana a ConfigMap, and the list of names that follow SemVer.
+// With --check it writes nothing, and fails with the names of stale files.
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Scalar, stringify } from 'yaml'
@@ -16,20 +16,20 @@ import { renderPublicApi, typesOf } from './public-api.ts'
 const rulesFile = 'config/prometheus/alerts.yaml'
 const dashboardFile = 'config/grafana/dashboard.json'
 
-/** A file, or a part of one, that is made from code. */
+/** A generated file, or part of one. */
 export interface Target {
   /** Path from the repository's root. */
   file: string
-  /** The file's new text, given the one it has (undefined: there is no such file); or why there can be none. */
+  /** The new text of the file, given the current one (undefined: no such file), or a problem. */
   render(current: string | undefined): { text: string } | { problem: string }
 }
 
-/** A file that is made whole. */
+/** A completely generated file. */
 export function wholeFile(file: string, text: () => string): Target {
   return { file, render: () => ({ text: text() }) }
 }
 
-/** The part of a Markdown file between `<!-- generated: name -->` and `<!-- /generated -->`, which stay. */
+/** The part of a Markdown file between the marks `<!-- generated: name -->` and `<!-- /generated -->`. */
 export function markdownPart(file: string, name: string, text: () => string): Target {
   const [begin, end] = [`<!-- generated: ${name} -->`, '<!-- /generated -->']
   return {
@@ -46,7 +46,7 @@ export function markdownPart(file: string, name: string, text: () => string): Ta
   }
 }
 
-/** A Markdown table, one line a row. */
+/** A Markdown table, one line per row. */
 export function markdownTable(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const line = (cells: readonly string[]): string =>
     `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |\n`
@@ -67,7 +67,7 @@ function configurationTable(): string {
   return markdownTable(['Key and variable', 'Type', 'Default', 'Meaning'], rows)
 }
 
-/** One key with its default as YAML; commented out when it has none. */
+/** A key with its default as YAML; commented out without one. */
 function yamlEntry(key: Key, indent: string): string {
   const name = key.key.slice(key.key.lastIndexOf('.') + 1)
   const standing = key.required ? '; required' : key.fallback === undefined ? '' : `; default: the ${key.fallback}`
@@ -78,8 +78,7 @@ function yamlEntry(key: Key, indent: string): string {
 }
 
 function defaultYaml(): string {
-  let text =
-    '# Every key with its default. Made from src/config/schema.ts by `npm run generate`; not to be edited here.\n'
+  let text = '# Every key with its default. Generated from src/config/schema.ts by `npm run generate`; do not edit.\n'
   text += '# Durations: a whole number and one unit (ms, s, m, h, d). Keys without a default are commented out.\n'
   let open: string[] = []
   for (const key of keys) {
@@ -101,7 +100,7 @@ interface JsonSchema {
   description?: string
 }
 
-/** For editors: a file may leave out what the environment gives, and a section may be empty. */
+/** For editors: a file may omit keys that the environment sets, and a section may be empty. */
 function forFiles(node: JsonSchema, path: string): JsonSchema {
   const rest = { ...node }
   delete rest.required
@@ -151,7 +150,7 @@ function gatesTable(): string {
   return markdownTable(['Gate', 'Blocks', 'Why', 'What to do'], rows)
 }
 
-/** The fields of each log event, as the compiler sees them. */
+/** The fields of each log event, from its type. */
 export function logFields(): ReadonlyMap<string, readonly string[]> {
   const file = 'src/observe/log/log-events.ts'
   const { checker, exported } = typesOf([file])
@@ -185,7 +184,7 @@ function logEventsTable(): string {
 function prometheusRule(): string {
   const rules = readFileSync(join(import.meta.dirname, '..', rulesFile), 'utf8')
   const head = [
-    `# Made from ${rulesFile} by \`npm run generate\`; not to be edited here.`,
+    `# Generated from ${rulesFile} by \`npm run generate\`; do not edit.`,
     'apiVersion: monitoring.coreos.com/v1',
     'kind: PrometheusRule',
     'metadata:',
@@ -204,7 +203,7 @@ function dashboardConfigMap(): string {
     metadata: { name: 'webhook-reconciler-dashboard', labels: { grafana_dashboard: '1' } },
     data: { 'webhook-reconciler.json': JSON.stringify(dashboard) },
   }
-  const head = `# Made from ${dashboardFile} by \`npm run generate\`; not to be edited here.`
+  const head = `# Generated from ${dashboardFile} by \`npm run generate\`; do not edit.`
   return `${head}\n${stringify(configMap, { defaultStringType: Scalar.QUOTE_SINGLE, defaultKeyType: Scalar.PLAIN, lineWidth: 0 })}`
 }
 
@@ -226,16 +225,16 @@ export const targets: readonly Target[] = [
   },
 ]
 
-/** Files as the generator sees them. */
+/** The generator's view of files. */
 export interface Files {
-  /** Undefined when there is no such file. */
+  /** Undefined if there is no such file. */
   read(file: string): string | undefined
   write(file: string, text: string): void
 }
 
 /**
- * Brings the targets up to date, or with `check` only compares.
- * @returns one line for each target that was written, is stale or can't be made, and whether all is well
+ * Updates the targets, or with `check` only compares them.
+ * @returns one line for each target that was written, is stale or cannot be generated, and whether all are current
  */
 export function generate(list: readonly Target[], files: Files, check: boolean): { ok: boolean; lines: string[] } {
   const lines: string[] = []
@@ -245,7 +244,7 @@ export function generate(list: readonly Target[], files: Files, check: boolean):
     const result = target.render(current)
     if ('problem' in result) {
       ok = ok && !check
-      lines.push(`${target.file}: left as it is: ${result.problem}`)
+      lines.push(`${target.file}: unchanged: ${result.problem}`)
     } else if (result.text !== current) {
       ok = ok && !check
       lines.push(check ? `${target.file} is stale: run npm run generate` : `${target.file} written`)

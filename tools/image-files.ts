@@ -2,15 +2,15 @@
 import { globSync, mkdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 
-/** The part of an ELF file that is read: 64 bits, little endian, as amd64 and arm64 are. */
+/** The parsed part of an ELF file: 64 bits, little endian, as for amd64 and arm64. */
 export interface Elf {
-  /** Of elf.h: 62 is amd64, 183 arm64. */
+  /** As in elf.h: 62 is amd64, 183 arm64. */
   machine: number
   /** The loader that its INTERP names. */
   loader: string | undefined
   /** File names of the libraries that it loads. */
   libraries: string[]
-  /** Where the part ends that is loaded. Behind it are symbols for debuggers, and a table of contents that names them. */
+  /** End of the loaded part. After it come symbols for debuggers, and the section table. */
   loadedEnd: number
 }
 
@@ -48,19 +48,19 @@ export function readElf(file: Buffer): Elf {
   }
 }
 
-/** Ends an ELF file where its loaded part ends, as `strip` does, for any architecture. */
+/** Truncates an ELF file after its loaded part, as `strip` does, for any architecture. */
 export function stripped(file: Buffer): Buffer {
   const copy = Buffer.from(file.subarray(0, readElf(file).loadedEnd))
-  // The place of the table of sections, their number, and the one with their names.
+  // The offset of the section table, the number of sections, and the index of that with the names.
   copy.writeBigUInt64LE(0n, 40)
   copy.writeUInt32LE(0, 60)
   return copy
 }
 
-/** Packages of Debian whose files are copied: their licences, and their entries in the list by which scanners know versions. */
+/** Debian packages of the copied files: for their licences, and their entries in the list that scanners read. */
 const packages = ['libc6', 'libgcc-s1', 'libstdc++6', 'libatomic1']
 
-/** @throws Error when the base lacks a file */
+/** @throws Error if the base lacks a file */
 export function copyImageFiles(base: string, folder: string): void {
   const put = (path: string, content: Buffer | string, mode = 0o644): void => {
     mkdirSync(dirname(join(folder, path)), { recursive: true })

@@ -10,12 +10,12 @@ const algorithm = { name: 'RSASSA-PKCS1-v1_5', hash: 'SHA-256', publicExponent: 
 const dayMs = 86_400_000
 type Pair = Record<'privateKey' | 'certificate', string>
 
-/** Makes a pair, as PEM, that is valid between two times (epoch ms). Takes seconds. */
+/** Creates a pair in PEM, valid between two times (epoch ms). Takes seconds. */
 export async function makePair(name: string, from: number, to: number): Promise<Pair> {
   const keys = await webcrypto.subtle.generateKey({ ...algorithm, modulusLength: 4096 }, true, ['sign', 'verify'])
   const options = {
     serialNumber: `01${webcrypto.randomUUID().replaceAll('-', '')}`,
-    // Not as a string: a comma in it would begin another attribute, a # another type.
+    // Not as a string, where a comma would start another attribute, and a # another type.
     name: new x509.Name([{ CN: [{ utf8String: name }] }]),
     notBefore: new Date(from),
     notAfter: new Date(to),
@@ -55,26 +55,26 @@ if (import.meta.main) {
   const [keyFile, certificateFile] = [join(out, 'private-key.pem'), join(out, 'certificate.pem')]
   const refuse = (problem: string): never =>
     program.error(`${problem}\nNothing is overwritten: name another folder with --out, or move the files away.`)
-  // Before either is written: a new key beside an old certificate looks like a pair.
+  // Before either is written: a new key beside an old certificate would look like a pair.
   try {
     for (const file of [keyFile, certificateFile])
       if (lstatSync(file, { throwIfNoEntry: false }) !== undefined) refuse(`${file} exists.`)
   } catch (error) {
     refuse(String(error))
   }
-  // From a minute ago: a server's clock may be a little behind.
+  // From a minute ago, because a server's clock may be slightly behind.
   const { certificate, privateKey } = await makePair(name, Date.now() - 60_000, Date.now() + Number(days) * dayMs)
   try {
     mkdirSync(out, { recursive: true, mode: 0o700 })
-    // `wx` fails where a file or a link is.
+    // `wx` fails for an existing file or link.
     writeFileSync(keyFile, privateKey, { flag: 'wx', mode: 0o600 })
     writeFileSync(certificateFile, certificate, { flag: 'wx' })
   } catch (error) {
     refuse(String(error))
   }
   process.stdout.write(
-    `${keyFile}: the daemon's secret (auth.privateKeyFile). Give it to nobody, not even to the platform's operator.\n` +
-      `${certificateFile}: send it to the platform's operator, who returns the client id (auth.clientId). Name it in\n` +
-      `auth.certificateFile too: its expiry, ${new X509Certificate(certificate).validTo}, is watched.\n`,
+    `${keyFile}: the daemon's secret (auth.privateKeyFile). Give it to no one, not even to the platform's operator.\n` +
+      `${certificateFile}: send it to the platform's operator, who returns the client id (auth.clientId). Also name it in\n` +
+      `auth.certificateFile: its expiry, ${new X509Certificate(certificate).validTo}, is monitored.\n`,
   )
 }

@@ -1,4 +1,4 @@
-// Public names, which follow SemVer, one a line: docs/public-api.txt. A name that a release had goes only when CHANGELOG.md says so.
+// Public names, which follow SemVer, one per line: docs/public-api.txt. A released name may disappear only if CHANGELOG.md says so.
 import { join } from 'node:path'
 import ts from 'typescript'
 import { keys } from '../src/config/schema.ts'
@@ -17,7 +17,7 @@ const documents = {
 
 export interface Types {
   checker: ts.TypeChecker
-  /** The exported type of this name, as the compiler sees it. */
+  /** The exported type of this name. */
   exported(file: string, name: string): ts.Type
 }
 
@@ -35,7 +35,7 @@ export function typesOf(files: readonly string[]): Types {
       const source = program.getSourceFile(join(root, file))
       const module = source && checker.getSymbolAtLocation(source)
       const symbol = module && checker.getExportsOfModule(module).find((candidate) => candidate.name === name)
-      if (symbol === undefined) throw new Error(`${file} exports no ${name}: name the type where it is now`)
+      if (symbol === undefined) throw new Error(`${file} exports no ${name}: update its file here`)
       return checker.getDeclaredTypeOfSymbol(symbol)
     },
   }
@@ -68,7 +68,7 @@ function publicApi(): string[] {
   return Object.entries(names).flatMap(([kind, list]) => [...new Set(list)].sort().map((name) => `${kind} ${name}`))
 }
 
-/** Names in backticks of the newest section of a changelog; undefined where nothing was released before it. */
+/** Names in backticks in the newest section of a changelog; undefined before the first release. */
 function namedIn(changelog: string): string[] | undefined {
   const [, newest = '', ...released] = changelog.split(/^## /m)
   if (released.length === 0) return undefined
@@ -76,9 +76,9 @@ function namedIn(changelog: string): string[] | undefined {
 }
 
 /**
- * The list as it is now, or why there can be none.
- * @param current - The list as it was.
- * @param changelog - `` `name` `` in its newest section lets a name go, `` `section.*` `` all below it.
+ * The new list, or a problem.
+ * @param current - The current list.
+ * @param changelog - `` `name` `` in its newest section allows the removal of a name, `` `section.*` `` of all below it.
  */
 export function renderPublicApi(
   current: string,

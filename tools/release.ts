@@ -1,8 +1,8 @@
-// `npm run release -- VERSION`: dates the CHANGELOG and sets the version wherever it stands. It commits, tags and publishes nothing.
+// `npm run release -- VERSION`: dates the CHANGELOG and sets the version in every file. It commits, tags and publishes nothing.
 import { globSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** Everything that names the version of the program. */
+/** All files with the version of the program. */
 const places = [
   'package.json',
   'package-lock.json',
@@ -13,7 +13,7 @@ const places = [
 
 const versionForm = /^\d+\.\d+\.\d+$/
 
-/** The text of package.json, or of the lock file, which names the version twice. */
+/** The text of package.json, or of the lock file, which has the version twice. */
 function withVersion(text: string, version: string): string {
   const parsed = JSON.parse(text) as { version: string; packages?: { '': { version: string } } }
   parsed.version = version
@@ -22,9 +22,9 @@ function withVersion(text: string, version: string): string {
 }
 
 /**
- * Writes a release into the files below `root`. Returns those that it changed.
+ * Writes a release into the files below `root`. Returns the changed ones.
  * @param date ISO 8601, `2026-12-01`
- * @throws Error, before anything is written, when the version is none, or the CHANGELOG has nothing to release
+ * @throws Error before any write for an invalid version, or without an unreleased section in the CHANGELOG
  */
 export function release(root: string, version: string, date: string): string[] {
   if (!versionForm.test(version)) throw new Error(`the version: three numbers such as 1.2.3, not "${version}"`)

@@ -41,7 +41,7 @@ describe('generate', () => {
   ])('%s: reported, and wrong only for --check', (_, text) => {
     const files = memory({ 'a.txt': 'new\n', ...(text !== undefined && { 'README.md': text }) })
     const written = generate(list, files, false)
-    expect(written).toMatchObject({ ok: true, lines: [expect.stringMatching(/^README\.md: left as it is: /)] })
+    expect(written).toMatchObject({ ok: true, lines: [expect.stringMatching(/^README\.md: unchanged: /)] })
     expect(generate(list, files, true).ok).toBe(false)
     expect(files.all.get('README.md')).toBe(text)
   })

@@ -1,5 +1,4 @@
-// Bundles the program into dist/: main.cjs, start.cjs with what is needed to listen for signals, and files that it loads when it
-// needs them.
+// Bundles the program into dist/: main.cjs, start.cjs with the code to listen for signals, and files that are loaded on demand.
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { writeMaterials } from './materials.ts'
@@ -8,8 +7,8 @@ import { createStaging } from './staging.ts'
 
 const mainModule = 'src/main.ts'
 /**
- * Node keeps what it has compiled beside the program, where it may write there, and not in a shared temporary folder: who
- * writes the cache decides what runs. A Node that has none is too old: the program says so.
+ * Node's compile cache is beside the program, if that is writable, and not in a shared temporary folder, because whoever can
+ * write the cache decides what runs. A Node without a compile cache is too old, which the program reports.
  */
 const launcher = `#!/usr/bin/env -S node --disable-sigusr1
 'use strict'
@@ -17,15 +16,15 @@ require('node:module').enableCompileCache?.(require('node:path').join(__dirname,
 require('./start.cjs')
 `
 
-/** Packages of which the program uses a part, and the file here that stands in their place. */
+/** Packages of which the program uses a part, and the files here that replace them. */
 const parts = { undici: 'undici.js', 'prom-client': 'prom-client.js' }
 
-/** Code of a module that the program never calls: a call throws. */
+/** Code of an unused module: a call throws. */
 const refusal = (reason: string): string => `module.exports = () => { throw new Error(${JSON.stringify(reason)}) }`
 
-/** Modules that packages load at once and the program never uses, and what stands in their place. */
+/** Unused modules that packages import eagerly, and their replacements. */
 const absent: readonly { path: RegExp; code: string }[] = [
-  // Loads node:http2. The program asks for HTTP/1.1 (`allowH2: false`).
+  // Loads node:http2. The program uses HTTP/1.1 (`allowH2: false`).
   {
     path: /[\\/]undici[\\/]lib[\\/]dispatcher[\\/]client-h2\.js$/,
     code: refusal('this build speaks HTTP/1.1 only'),
@@ -35,9 +34,9 @@ const absent: readonly { path: RegExp; code: string }[] = [
     path: /[\\/]undici[\\/]lib[\\/]milo[\\/](?:no-)?simd\.js$/,
     code: refusal('this build parses HTTP by llhttp only'),
   },
-  // pino's transports. The program writes its lines itself.
+  // pino's transports. The program writes its own lines.
   { path: /[\\/]pino[\\/]lib[\\/]transport\.js$/, code: refusal('this build starts no worker thread') },
-  // Only a transport needs the names of the files that call pino. For them V8 counts the lines of each file, a megabyte of text.
+  // Only a transport needs the names of the files that call pino, for which V8 counts the lines of a megabyte of text.
   { path: /[\\/]pino[\\/]lib[\\/]caller\.js$/, code: 'module.exports = () => []' },
 ]
 
@@ -56,7 +55,7 @@ const inAscii: Plugin = {
     for (const file of Object.values(files)) {
       if (file.type !== 'chunk') continue
       if (/\\[^\0-\x7f]/.test(file.code))
-        throw new Error(`${file.fileName}: a backslash stands before a character beyond ASCII`)
+        throw new Error(`${file.fileName}: a backslash precedes a character beyond ASCII`)
       file.code = file.code.replaceAll(
         /[^\0-\x7f]/g,
         (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`,
@@ -70,7 +69,7 @@ const inAscii: Plugin = {
  * reads all its exports, which costs 13 MiB and 40 ms for node:http. Not minified: stack traces name functions, and the
  * line that they name lies below the name of its source file.
  * @returns the paths of all modules in it
- * @throws Error at the first thing that the bundler warns about
+ * @throws Error at the first warning of the bundler
  */
 export async function bundle(root: string): Promise<string[]> {
   await using build = await rolldown({
@@ -96,9 +95,9 @@ export async function bundle(root: string): Promise<string[]> {
     chunkFileNames: '[name].cjs',
     exports: 'none',
     comments: { annotation: false, jsdoc: false, legal: false },
-    // Modules of both other files are started when they are first imported, as they are unbundled.
+    // Modules run when they are first imported, as without a bundle.
     strictExecutionOrder: true,
-    // Else each set of modules that some commands share would be a file of its own. `healthcheck` loads the first alone.
+    // Otherwise each set of modules shared by some commands would be a separate file. `healthcheck` loads only the first.
     codeSplitting: {
       includeDependenciesRecursively: false,
       groups: [

@@ -1,8 +1,8 @@
-// Third-party content of the bundle: an SBOM (CycloneDX), which also names the Node that it was made with, and the texts of the licences, both beside it.
+// Third-party content of the bundle: an SBOM (CycloneDX), which includes the Node of the build, and the texts of the licences.
 import { readFile, readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 
-/** An entry of package-lock.json, as far as it is read here. */
+/** The used fields of an entry of package-lock.json. */
 interface Locked {
   version: string
   license?: string
@@ -58,7 +58,7 @@ function component({ integrity, license, name, version }: Material): object {
   }
 }
 
-/** The Node that runs this, which is that of the image, and the OpenSSL in it. */
+/** The running Node, which is that of the image, and its OpenSSL. */
 function runtimes(): object[] {
   return (['node', 'openssl'] as const).map((name) => {
     const version = process.versions[name] ?? 'unknown'
