@@ -86,10 +86,10 @@ async function workTerm(reconciler: Reconciler, { kill, stop }: RetrySignals): P
 /** Iterating over all records takes up to 50 ms. */
 const settledLookMs = 1000
 
-/** A subscription that is limited alone is waited for, unless none of its retries was let through for so long. */
+/** `run --once` waits for a separately limited subscription, unless none of its retries was accepted for this long. */
 const maxUnservedMs = 900_000
 
-/** `run --once`: resolves when the window was listed, and nothing is due, awaited, or to be listed again any more. */
+/** `run --once`: resolves when the window was listed, and nothing is due, awaited, or to be listed again. */
 async function untilSettled({ progress, reconciler }: DaemonParts, clock: Clock, signal: AbortSignal): Promise<void> {
   for (;;) {
     await clock.sleep(settledLookMs, signal)

@@ -25,7 +25,7 @@ const keyNames = [
   ...['auth.signCommand', 'auth.certificateFile'],
 ]
 
-/** Reads only the sections that it needs: the others may be invalid. @throws ConfigurationError, UsageError */
+/** Reads only the needed sections: the others may be invalid. @throws ConfigurationError, UsageError */
 export function findDaemon(io: Io, options: Pick<CommandFlags, 'config' | 'port'>, name: string): Daemon {
   const { server } = loadSections({ file: options.config, ...io }, ['server']).config
   return {
@@ -48,7 +48,7 @@ function noProof(): ConfigurationError {
   return new ConfigurationError([{ key: 'control.token', origin: 'missing', message }])
 }
 
-/** Years after 9999 have six digits and a sign: a platform may write the end of time for none. */
+/** Years after 9999 have six digits and a sign: a platform may use the end of time for a missing time. */
 const isTime = /^(?:\d{4}|\+\d{6})-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
 
 /** The fields of a JSON object, times as dates; empty for any other text. */
@@ -62,7 +62,7 @@ function fieldsOf(text: string): Readonly<Record<string, unknown>> {
   }
 }
 
-/** No daemon responds there: the two ways to reach one. */
+/** No daemon responds there. Names the two ways to reach one. */
 function notRunning({ commandPrefix, name, url }: Daemon, problem: string): CommandFailure {
   const there = prefixed(`webhook-reconciler ${name}`, commandPrefix || 'kubectl exec POD -c webhook-reconciler --')
   const why =
@@ -72,7 +72,7 @@ function notRunning({ commandPrefix, name, url }: Daemon, problem: string): Comm
   return new CommandFailure(exitCode.platformUnreachable, `${why}, or run this where it runs: ${there}.`)
 }
 
-/** For an interrupt while the response to a command was awaited. */
+/** For an interrupt before the response to a command. */
 export function unconfirmed({ commandPrefix }: Daemon): CommandFailure {
   const why = 'Interrupted: the command may have taken effect. Check with webhook-reconciler status'
   return new CommandFailure(exitCode.interrupted, prefixed(why, commandPrefix))
@@ -114,7 +114,7 @@ export interface DaemonRequest {
   body?: object
   /** True for a GET that may query the platform and so need the proof, which is sent if available. */
   opens?: true
-  /** Field that the response of a daemon of this version has. */
+  /** A field in every response of a daemon of this version. */
   has: string
 }
 

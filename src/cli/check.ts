@@ -37,9 +37,9 @@ export interface Step {
   /** `skipped`: an earlier step failed, or nothing is configured. */
   verdict: 'ok' | 'warning' | 'failed' | 'skipped'
   found: string
-  /** With `warning` and `failed`. */
+  /** For `warning` and `failed`. */
   advice?: string
-  /** With `failed`: the exit code of the program. */
+  /** For `failed`: the exit code of the program. */
   exitCode?: ExitCode
 }
 
@@ -63,7 +63,7 @@ function configurationFailed({ problems }: ConfigurationError): Finding {
   return failed(exitCode.configuration, found, advice)
 }
 
-/** Responses that come from another server than the platform. */
+/** Responses from a server other than the platform. */
 const elsewhere: ReadonlySet<Reason> = new Set<Reason>(['not-found', 'intercepted', 'invalid-body', 'redirect'])
 
 /**
@@ -77,7 +77,7 @@ function callFailed({ advice, reason, rejected, ...failure }: CallFailure, call:
 
 const dayMs = 86_400_000
 const expiryWarningMs = 30 * dayMs
-const renew = 'make a new pair with openssl or `npm run keygen` and have its certificate registered with the platform'
+const renew = 'make a new pair with openssl or `npm run keygen`, and have its certificate registered with the platform'
 
 /** `now` in epoch ms; `show` formats a time. */
 export function certificateFinding(
@@ -217,11 +217,11 @@ async function checkListing(
   const page = await client.list(query, signal).catch(async (error: unknown) => {
     const failure = failureOf(error)
     if (failure === undefined || failure.rejected || elsewhere.has(failure.reason)) throw error
-    // A list of all times may be too much: the daemon lists spans.
+    // A list of all times may be too large. The daemon lists spans.
     const to = Math.floor(connection.zone.toLocal(client.now()) / 1000)
     startedAt = clock.monotonic()
     const hourly = await client.list({ ...query, from: to - hour, to }, signal)
-    problem = `a list of all times fails: ${problemOf(failure)}; what is outside the window is not counted`
+    problem = `a list of all times fails: ${problemOf(failure)}; records outside the window are not counted`
     return hourly
   })
   const ms = Math.round(clock.monotonic() - startedAt)
@@ -238,7 +238,7 @@ async function checkListing(
   const isAsked = problem === undefined
   if (isAsked && (await unlessTrouble(showFiltered(client, connection.zone, signal))) === false) {
     const advice = "then failed ones are not seen: show the platform's operator this call"
-    return { ...failed(exitCode.incomplete, `${found}; a status or time as filter hides records`, advice), value }
+    return { ...failed(exitCode.incomplete, `${found}; the filter by status or time hides records`, advice), value }
   }
   const isOdd = page.records.some(({ status }) => status !== 'failed')
   const advice = 'a listed row does not match the request: check platform.baseUrl'
@@ -271,7 +271,7 @@ async function checkZone({ client, config, connection }: Watched, signal: AbortS
       return await newestIn(now + toleratedAheadSeconds, now + maxZoneSeconds)
     } catch (error) {
       if (failureOf(error)?.reason !== 'bad-request') throw error
-      // A platform that lists short spans only: hour by hour, the likely ones first.
+      // The platform lists only short spans: tries hour by hour, the likely ones first.
       for (let ahead = 0; ahead < maxZoneSeconds; ahead += hour) {
         const from = now + Math.max(ahead, toleratedAheadSeconds)
         const newest = await newestIn(from, now + ahead + hour)
@@ -304,7 +304,7 @@ const colours = { ok: 'green', warning: 'yellow', failed: 'red', skipped: 'dim' 
   Colour
 >
 const [markWidth, nameWidth] = [7, 13]
-/** Indents further lines: a fingerprint still fits. */
+/** Indent of continuation lines: a fingerprint still fits. */
 const indent = markWidth + 4
 
 function textOf({ advice, found, step, verdict }: Step, { env, stdout }: Io): string {

@@ -70,7 +70,7 @@ function progressOf(status: StatusDocument): { done: true } | { never: string } 
   return left === 0 ? { done: true } : { never: summary.headline }
 }
 
-/** Runs `wait`; an unreachable daemon may return until the timeout. */
+/** Runs `wait`. Until the timeout, an unreachable daemon may come back. */
 export async function waitCommand(io: Io, options: CommandFlags): Promise<ExitCode> {
   const daemon = findDaemon(io, options, 'wait')
   const { timeout = Infinity } = options
@@ -135,7 +135,7 @@ function pauseText(name: string, done: PauseResponse, { subscription }: CommandF
   return `retries${whose} paused ${spanText(done, moments)}; resume with webhook-reconciler resume${flag}${atRestart}`
 }
 
-/** Reasons that block retries after a successful command; undefined if the daemon does not say in time, or Ctrl-C came. */
+/** Reasons that block retries after a successful command; undefined if the daemon does not respond in time, or after Ctrl-C. */
 async function blockersAfter(daemon: Daemon, io: Io): Promise<string[] | undefined> {
   try {
     return blockedBy(await askStatus(daemon, io))

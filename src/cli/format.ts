@@ -117,7 +117,7 @@ export interface TextShown {
   width: number | undefined
 }
 
-/** Each text as a paragraph. */
+/** One paragraph for each text. */
 export function paragraphs(texts: readonly (string | false)[], { commandPrefix, width }: TextShown): string {
   return texts.map((text) => (text === false ? '' : paragraph(prefixed(text, commandPrefix), width))).join('')
 }

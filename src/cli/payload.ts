@@ -42,7 +42,7 @@ export function openPayloads(path: string | undefined, { log }: Session, io: Io)
 
 interface Missing {
   notFound: readonly string[]
-  /** Why they may be there all the same. */
+  /** Why they may exist nevertheless. */
   problem?: string | undefined
 }
 
@@ -90,7 +90,7 @@ async function writePayloads(io: Io, options: CommandFlags, given: string[]): Pr
   const ids = [...new Set(given.map((id) => uuidOf(id, 'id')))]
   const { output, show } = options
   if (output === undefined && io.stdout.isTTY === true && show !== true)
-    throw new UsageError('payloads hold names and accounts: use --output FILE, a pipe, or --show')
+    throw new UsageError('payloads contain names and accounts: use --output FILE, a pipe, or --show')
   return inSession(io, options, async (session) => {
     const payloads = openPayloads(output, session, io)
     let isWhole = false

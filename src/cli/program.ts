@@ -7,12 +7,12 @@ import { createProgress } from './format.ts'
 import type { Io, ProcessIo } from './io.ts'
 
 const exitCodesHelp = `
-Exit codes: 0 done; 1 refused, failed again or incomplete; 2 usage; 4 authentication rejected;
+Exit codes: 0 done; 1 rejected, failed again or incomplete; 2 usage; 4 authentication rejected;
 69 platform or daemon unreachable; 70 bug; 78 configuration; 130 interrupted.`
 
 const programName = 'webhook-reconciler'
 
-/** An empty value, as of an unset variable, would remove the filter. */
+/** An empty value, such as that of an unset variable, would remove the filter. */
 function collect(value: string, before: string[] = []): string[] {
   const given = value
     .split(',')
@@ -40,7 +40,7 @@ const perSecond = numberFrom(0.01, 1000)
 
 const config = new Option(
   '-c, --config <file>',
-  'configuration file (YAML); default: the file that RECONCILER_CONFIG names. RECONCILER_* environment variables override it',
+  'configuration file (YAML); default: the file named by RECONCILER_CONFIG. RECONCILER_* environment variables override it',
 )
 const json = new Option('--json', 'print one JSON document instead of text; its times are UTC')
 const zone = new Option('--zone <name>', 'IANA time zone of given and shown times').default('UTC')
@@ -98,7 +98,7 @@ function addCommands(add: Add): void {
     'run the daemon: sweep, retry, export metrics, until SIGTERM or SIGINT',
     [config],
     async () => (await import('./run.ts')).runCommand,
-  ).option('--once', 'one full sweep, then retries until nothing is due; exit 0 if everything due arrived')
+  ).option('--once', 'one full sweep, then retries until nothing is due; exit 0 if everything due has arrived')
   add(
     'plan',
     'show what the daemon would retry now, by cause; with a selection: dry run of retry; read-only',
@@ -107,7 +107,7 @@ function addCommands(add: Add): void {
   ).argument(...webhookIds)
   add(
     'retry',
-    'have the daemon retry the selected failed records now, and wait for their outcome',
+    'have the daemon retry the selected failed records now, and wait for their outcomes',
     selection,
     async () => (await import('./retry.ts')).retryCommand,
   )
@@ -166,17 +166,17 @@ function addCommands(add: Add): void {
     async () => (await import('./payload.ts')).payloadCommand,
   )
     .argument('<ids...>', 'ids of events, or of webhooks (UUID)')
-    .option('--output <file>', 'write to this file, readable only by you, not stdout')
-    .option('--show', 'allow a terminal: payloads hold names and accounts')
+    .option('--output <file>', 'write to this file, which only you can read, not to stdout')
+    .option('--show', 'allow output to a terminal: payloads contain names and accounts')
   add(
     'check',
-    'check configuration, key, certificate, token, list call, clock and time zone, and say what to do',
+    'check configuration, key, certificate, token, list call, clock and time zone, and say how to fix them',
     session,
     async () => (await import('./check.ts')).checkCommand,
   )
   add(
     'print-config',
-    'show every key with the value in use and its origin; secrets are hidden',
+    'show every key with its value and source; secrets are hidden',
     [config, json],
     async () => (await import('./print-config.ts')).printConfigCommand,
   )
@@ -193,19 +193,19 @@ function addCommands(add: Add): void {
     .option('--incident', 'show only the current or last incident')
   add(
     'wait',
-    'wait until nothing is missing; exit 1 on timeout, or if the rest is not retried',
+    'wait until nothing is missing; exit 1 at the timeout, or if the rest is not retried',
     [config, port],
     async () => (await import('./daemon-commands.ts')).waitCommand,
   )
     .addOption(new Option('--until <state>', 'what to wait for').choices(['recovered']).default('recovered'))
     .option('--timeout <duration>', 'maximum wait: 30m, 2h; default unlimited', durationMs)
   add('pause', "pause the running daemon's retries until they are resumed", [...daemon, zone, whose], control)
-    .option('--for <duration>', 'resume automatically after 30m, 2h or 3d; default: at resume or a restart')
-    .option('--reason <text>', 'shown on the page and in status, and kept in the audit, such as INC-7')
+    .option('--for <duration>', 'resume automatically after 30m, 2h or 3d; default: by resume or a restart')
+    .option('--reason <text>', 'such as INC-7; shown on the page and in status, and logged in the audit')
   add('resume', "end an operator's pause of the running daemon", [...daemon, zone, whose], control)
   add(
     'probe',
-    'probe failing receivers, and end the backoff after failed calls, once receiver or platform is fixed',
+    'probe failing receivers, and end the backoff after failed calls; for use after a repair',
     daemon,
     control,
   )

@@ -174,14 +174,14 @@ const noneFound =
 
 /** The records of an event, or else the record with this webhook id. */
 async function find(daemon: Daemon, id: string, io: Io): Promise<RecordsResponse> {
-  /** Why the event may have records all the same: some could not be read, or asked for. */
+  /** Why the event may have further records: some could not be read or requested. */
   let problem: string | null
   try {
     const ofEvent = await askRecords(daemon, { event: id }, io)
     if (ofEvent.records.length > 0) return ofEvent
     problem = ofEvent.incomplete
   } catch (error) {
-    // The daemon may hold the webhook although it cannot ask for the event.
+    // The daemon may hold the webhook although it cannot list the event.
     if (!(error instanceof CommandFailure && error.code === exitCode.platformUnreachable)) throw error
     problem = error.message
   }

@@ -77,7 +77,7 @@ async function withRecords(daemon: Daemon, job: JobDocument, io: Io): Promise<Jo
 const barWidth = 20
 
 function progressText({ blockedBy, state, sums }: JobDocument): string {
-  if (state === 'listing') return `Looking for the selected records: ${count(sums.found)} found so far ...`
+  if (state === 'listing') return `Searching for the selected records: ${count(sums.found)} found so far ...`
   const done = sums.asked - sums.waiting - sums.awaiting
   const bar = '#'.repeat(Math.round((done / Math.max(1, sums.asked)) * barWidth)).padEnd(barWidth, '.')
   const waits = blockedBy.length > 0 && sums.waiting > 0 ? `, ${sums.waiting} wait (${blockedBy.join(', ')})` : ''

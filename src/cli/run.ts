@@ -22,9 +22,9 @@ function openLease({ leaderElection }: Config, { clock, env, readFile, version }
 export async function runCommand(io: Io, options: CommandFlags): Promise<ExitCode> {
   const logOutput = createLogOutput(io.stdout)
   const { config, log, key, certificate, http, secrets } = openService(io, options, logOutput)
-  // Beside a leader it would wait without end.
+  // Beside a leader it would wait forever.
   if (options.once === true && config.leaderElection.kind !== 'none') {
-    throw new UsageError('--once takes no Lease: set leaderElection.kind to none, or ask the running daemon (retry)')
+    throw new UsageError('--once supports no Lease: set leaderElection.kind to none, or use the running daemon (retry)')
   }
   const lease = openLease(config, io)
   const proxy = proxyFromEnvironment(io.env)

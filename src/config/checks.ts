@@ -151,7 +151,7 @@ const inRange: Check = (config) =>
     return [{ key, origin: config.origin(key), message }]
   })
 
-/** The rest is left for retries before a delivery that a late sweep finds leaves the window. */
+/** The rest is for retries of a delivery that a late sweep finds, before it leaves the window. */
 const maxGapShare = 0.75
 
 /** Deliveries that fail after a sweep must still be in the window at the next one. */
@@ -166,7 +166,7 @@ const sweptInTime: Check = (config) => {
   return [{ key, origin: config.origin(key), message }]
 }
 
-/** With `control.allowRemote`, only the token stands between an attacker and a pause. */
+/** With `control.allowRemote`, only the token protects commands. */
 const minTokenLength = 32
 
 /**
@@ -175,9 +175,9 @@ const minTokenLength = 32
  */
 export function controlTokenProblem(token: string): string | undefined {
   if (!/^[!-~]*$/.test(token))
-    return 'must hold only ASCII letters, digits and signs: no spaces, no line break at its end, nothing else'
+    return 'must contain only ASCII letters, digits and punctuation, without spaces and trailing line breaks'
   if (token.length >= minTokenLength) return undefined
-  return `must be at least ${minTokenLength} characters long; take a random one, such as: openssl rand -hex 32`
+  return `must be at least ${minTokenLength} characters long; generate a random one by openssl rand -hex 32`
 }
 
 const safeToken: Check = (config) => {

@@ -170,7 +170,7 @@ const maxSteps = [59, 59, 23]
 /** A cron expression of six fields, seconds first. */
 export const cron = written({
   type: 'cron expression of 6 fields',
-  must: 'must be a cron expression of 6 fields (second minute hour day month weekday) with moments that come, such as */30 * * * * *',
+  must: 'must be a cron expression of 6 fields (second minute hour day month weekday) with dates that exist, such as */30 * * * * *',
   pattern: /^[^\t\r\n]+$/,
   parse(expression) {
     const fields = expression.trim().split(/ +/)

@@ -21,7 +21,7 @@ export function misreadOf(text: string, { secret }: { secret: boolean }): string
 const foreignForms: readonly (readonly [form: RegExp, message: string])[] = [
   [/\0|\ufffd\ufffd/, 'is UTF-16, or no text: save it as UTF-8'],
   [/\r(?!\n)/, 'has lines that end with a carriage return alone: save it with line feeds'],
-  [/^[ \t]*\u00a0/m, 'a no-break space in the indentation: YAML takes plain spaces only'],
+  [/^[ \t]*\u00a0/m, 'a no-break space in the indentation: YAML accepts only plain spaces'],
   [/^[^#\n'"]*\{\{/m, 'an unrendered template ({{ ... }}): render it before the start'],
   [/^kind:\s/m, 'a Kubernetes manifest: give the file below its data, not the manifest'],
   [/^\s*\[[\w.]+\]\s*$/m, 'TOML; YAML is needed: write a section as "platform:", its keys indented below it'],

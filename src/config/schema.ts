@@ -41,11 +41,7 @@ export const schema = z.strictObject({
       "URL of the platform's API, up to /webhooks; any path, with or without a slash at its end.",
     ),
     timeZone: setting(timeZone, 'UTC', "Time zone of the platform's date-times, which carry none."),
-    requestTimeout: setting(
-      duration('100ms', '5m'),
-      '10s',
-      'Deadline of one request, including its complete response.',
-    ),
+    requestTimeout: setting(duration('100ms', '5m'), '10s', 'Deadline of one request, including its full response.'),
     maxRequestsPerSecond: setting(
       decimal(0.1, 100_000),
       20,

@@ -31,7 +31,7 @@ const maxProblems = 50
 
 /** Messages by error code. The library's own messages may quote the file, which may hold a key or a passphrase. */
 const syntaxWords: Record<string, string> = {
-  TAB_AS_INDENT: 'a tab in the indentation: YAML takes spaces only',
+  TAB_AS_INDENT: 'a tab in the indentation: YAML accepts only spaces',
   BAD_INDENT:
     'the indentation does not fit the lines above (keys of one section start in the same column), or a bracket is open',
   BLOCK_AS_IMPLICIT_KEY: 'a second ": " in one line: put the value in quotes, or each key on a line of its own',
@@ -91,7 +91,7 @@ function takeMap({ items }: YAMLMap, prefix: string, walk: Walk): void {
     } else if (isSection) {
       // A section whose keys are all commented out exists, but is empty.
       const example = keys.find((key) => key.startsWith(`${path}.`)) ?? path
-      if (!isNothing(value)) refuse(`is a section: it takes keys below it, such as ${example}`)
+      if (!isNothing(value)) refuse(`is a section: it needs keys below it, such as ${example}`)
     } else if (isNothing(value)) {
       refuse("has no value: give one, or remove the key; '' is an empty text and [] an empty list")
     } else values.set(path, { raw: (value as { toJSON(): unknown }).toJSON(), origin })

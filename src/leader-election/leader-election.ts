@@ -28,11 +28,11 @@ export interface Election extends LeaderElection {
   changePauses(change: (text: string) => string): Promise<boolean>
 }
 
-/** Another instance may write between our read and our write, but rarely this often. */
+/** Another instance may write between a read and a write, but rarely this often. */
 const maxConflicts = 5
-/** The end of the process waits no longer for the API. An unreleased lease expires. */
+/** Maximum wait for the API at the end of the process. An unreleased lease expires. */
 const maxReleaseMs = 5000
-/** A command waits no longer for the API: a renewal, a read and a write in sequence. */
+/** Maximum wait of a command for the API: a renewal, a read and a write in sequence. */
 const maxPauseMs = 20_000
 
 /** Runs an action, which may wait for its turn first, with a signal. After `ms` that aborts, and the wait ends, with this message. */

@@ -1,4 +1,4 @@
-// Counts consecutive sweeps without a response: an instance that cannot reach the platform releases the lease, because another one may.
+// Counts consecutive sweeps without a response: an instance that cannot reach the platform releases the lease to one that may.
 import type { Reason } from '../platform/http/http.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { UnansweredSweep } from './leadership.ts'

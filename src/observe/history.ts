@@ -15,9 +15,9 @@ export type MinuteState = ChartedState & { gates: readonly Gate[] }
 
 export interface HistoryOptions {
   clock: Pick<Clock, 'now' | 'monotonic'>
-  /** Called after each sweep and retry, too. */
+  /** Also called after each sweep and retry. */
   missing: () => MinuteState['missing']
-  /** The rest, which looks at each subscription: called once a minute. */
+  /** The rest, which iterates over subscriptions: called once a minute. */
   state: () => Omit<MinuteState, 'missing'>
 }
 
@@ -77,7 +77,7 @@ const minuteMs = 60_000
 const hourMinutes = 60
 const dayMinutes = 24 * 60
 const keptMinutes = 7 * dayMinutes
-/** Sums reach back so far. */
+/** Maximum age of sums. */
 export const keptMs = keptMinutes * minuteMs
 const maxSteps = 120
 /** Minutes of the share that failed again. */
@@ -157,10 +157,10 @@ export function createHistory({ clock, missing, state }: HistoryOptions): Histor
     },
     note(event) {
       const minute = present()
-      // A sweep may find many in the middle of a minute, and they are retried while it goes on.
+      // A sweep may find many in the middle of a minute, and they are retried before it ends.
       if (event.type === 'sweep' || event.type === 'retry') minute.missing = maxOf([minute.missing, missing()])
       if (event.type === 'sweep') minute.leftWithoutRetry += event.report.leftWithoutRetry
-      // Another one has delivered it, and no sweep has shown that yet.
+      // Another client caused its delivery, which no sweep has shown yet.
       if (event.type === 'retry' && event.response.result === 'already-resolved') minute.leftWithoutRetry += 1
       if (event.type === 'expired') minute.expired += event.records
       if (event.type === 'returned') minute.expired -= event.records

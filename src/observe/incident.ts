@@ -32,7 +32,7 @@ export interface Incident extends HistorySums {
 
 export interface IncidentOptions {
   clock: Pick<Clock, 'now' | 'monotonic'>
-  /** It is told of each event first. */
+  /** Receives each event first. */
   history: Pick<History, 'recovered' | 'sums'>
   /** Called when an incident starts or ends, and when the process or its lead ends during one. */
   report: (what: 'started' | 'ended' | 'open', incident: Incident) => void
@@ -72,14 +72,14 @@ export function createIncidents({ clock, history, report }: IncidentOptions): In
   let last: Incident | undefined
   /** Of the last full sweep; undefined before the first of this term. */
   let counts: Counts | undefined
-  /** Open records that the last incident left: falling due, they start no new one. */
+  /** Open records that the last incident left: they start no new one when they fall due. */
   let leftOver = 0
   /** When a full sweep last found open records that start or hold it, and since when none holds it. */
   let openAt = -Infinity
   let calmSince: number | undefined
   /** Since when sweeps of a kind fail: the failures that they missed belong to the incident that starts after them. */
   const failingSince = new Map<SweepKind, number>()
-  /** By subscription, response and event type, since the last sweep that started no incident. Too many for each minute. */
+  /** By subscription, response and event type, since the last sweep that started no incident. Too many to keep for each minute. */
   const causes = new Map<string, IncidentCause>()
   let failedAgain = 0
 

@@ -23,8 +23,8 @@ export interface MetricDefinition {
   labels?: Readonly<Record<string, readonly string[]>>
   buckets?: readonly number[]
   /**
-   * For a gauge: its value, or one for each label value (a missing one is 0). Undefined: absent, because 0 would be false. Only
-   * `build_info` lacks it. New values are new fields of the snapshot, filled by `state` in reconciler.ts, by daemon-parts.ts,
+   * For a gauge: its value, or one for each label value (a missing one is 0). Undefined: the gauge is absent, because 0 would be
+   * false. Only `build_info` lacks it. New values are new fields of the snapshot, set by `state` in reconciler.ts or in daemon-parts.ts,
    * or counted in progress.ts.
    */
   read?: (snapshot: Snapshot) => number | undefined | Readonly<Record<string, number>>
@@ -71,23 +71,23 @@ export const metricDefinitions = {
   },
   sweep_duration_seconds: {
     type: 'histogram',
-    help: 'Duration of sweeps, failed ones too.',
+    help: 'Duration of sweeps, including failed ones.',
     labels: { kind: sweepKinds },
     buckets: sweepSeconds,
   },
   last_complete_sweep_timestamp_seconds: {
     type: 'gauge',
-    help: 'Time of the last full sweep that listed the whole window; 0 before the first. Unreadable rows are counted apart.',
+    help: 'Time of the last full sweep that listed the whole window; 0 before the first. Unreadable rows do not count against it.',
     read: ({ lastCompleteSweepAt }) => toSeconds(lastCompleteSweepAt),
   },
   last_incomplete_sweep_timestamp_seconds: {
     type: 'gauge',
-    help: 'Time of the last full sweep that failed or did not list the whole window; 0 when there was none.',
+    help: 'Time of the last full sweep that failed or did not list the whole window; 0 if there was none.',
     read: ({ lastIncompleteSweepAt }) => toSeconds(lastIncompleteSweepAt),
   },
   progress_due_timestamp_seconds: {
     type: 'gauge',
-    help: 'Deadline for the next progress: the first tick after the last progress, plus two periods of the schedule (at most 5 minutes). A sweep may rest for 3 minutes longer. Far in the past: the daemon is stalled.',
+    help: 'Deadline for the next progress: the first tick after the last progress, plus two periods of the schedule (at most 5 minutes). A rest of sweeps may add 3 minutes. Far in the past: the daemon is stalled.',
     read: ({ progressDueAt }) => progressDueAt / 1000,
   },
   failed_webhooks: {
@@ -98,7 +98,7 @@ export const metricDefinitions = {
   },
   missing_webhooks: {
     type: 'gauge',
-    help: 'Missing webhooks, as missing in /status: failed and not excluded, exhausted and expired ones included, by the name of their subscription (other: without a name, expired, or beyond backlog.maxRecords).',
+    help: 'Missing webhooks, as missing in /status: failed and not excluded, including exhausted and expired ones, by the name of their subscription (other: without a name, expired, or beyond backlog.maxRecords).',
     labels: { subscription: [] },
     read: whenSwept((snapshot) => byName(snapshot.subscriptions, snapshot.missingOf, missingIn(snapshot))),
   },
@@ -109,22 +109,22 @@ export const metricDefinitions = {
   },
   failed_webhooks_ahead: {
     type: 'gauge',
-    help: "Failed records of events ahead of the platform's clock, as of the last full sweep. They are retried once their time has come.",
+    help: "Failed records of events ahead of the platform's clock, as of the last full sweep. They are not retried before their event time.",
     read: whenSwept(({ aheadOfClock }) => aheadOfClock),
   },
   failed_webhooks_beyond_window: {
     type: 'gauge',
-    help: 'Failed records older than the window, but not than window.notBefore, as of the last full sweep. The daemon does not retry them.',
+    help: 'Failed records older than the window, but not older than window.notBefore, as of the last full sweep. The daemon does not retry them.',
     read: whenSwept(({ beyondWindow }) => beyondWindow),
   },
   oldest_failed_event_timestamp_seconds: {
     type: 'gauge',
-    help: 'Event time of the oldest failed record in the window that is neither exhausted nor excluded; 0 when there is none.',
+    help: 'Event time of the oldest failed record in the window that is neither exhausted nor excluded; 0 if there is none.',
     read: whenSwept(({ oldestOpenAt }) => toSeconds(oldestOpenAt)),
   },
   estimated_drain_seconds: {
     type: 'gauge',
-    help: 'Estimated time until all open records (due, blocked, backing-off, awaiting) have recovered, at the pace of the last minute, and not before the last backoff ends. 0 when none is open; +Inf while unknown, as when none recovers, or a gate stops all retries.',
+    help: 'Estimated time until all open records (due, blocked, backing-off, awaiting) have recovered, at the pace of the last minute, and not before the last backoff ends. 0 if none is open; +Inf while unknown, for example because none recovers or a gate blocks all retries.',
     read: whenSwept((snapshot) => ((drainOf(snapshot).doneAt ?? Infinity) - snapshot.now) / 1000),
   },
   retries_total: {
@@ -154,12 +154,12 @@ export const metricDefinitions = {
   },
   stuck_processing_webhooks: {
     type: 'gauge',
-    help: 'Records processing for longer than 15 min, but not excluded, as of the last full sweep.',
+    help: 'Records that have been processing for longer than 15 min and are not excluded, as of the last full sweep.',
     read: whenSwept(({ stuckProcessing }) => stuckProcessing),
   },
   expiring_webhooks: {
     type: 'gauge',
-    help: 'Failed records that leave the window within 6 h, or a quarter of window.lookback if that is less, by current decision.',
+    help: 'Failed records that leave the window within 6 h, or within a quarter of window.lookback if that is less, by current decision.',
     labels: { decision: expiringDecisions },
     read: whenSwept(({ expiring }) => expiring),
   },
@@ -208,13 +208,13 @@ export const metricDefinitions = {
   },
   gates: {
     type: 'gauge',
-    help: 'Gates: 1 while the gate is shut, for all retries or those of any subscription. Otherwise 0.',
+    help: 'Gates: 1 while the gate is shut, for all retries or those of any subscription; otherwise 0.',
     labels: { gate: gateNames },
     read: ({ gates }) => Object.fromEntries(gates.map(({ gate }) => [gate, 1])),
   },
   unprocessed_webhooks: {
     type: 'gauge',
-    help: 'Records delivered with 2xx and not in the ledger, within ledger.lookback, by the name of their subscription (other: without one). Only with ledger.url.',
+    help: 'Records delivered with 2xx that are not in the ledger, within ledger.lookback, by the name of their subscription (other: without one). Only with ledger.url.',
     labels: { subscription: [] },
     read({ books, subscriptions }) {
       const { causes = [], total = 0 } = books?.missed ?? {}
@@ -224,7 +224,7 @@ export const metricDefinitions = {
   },
   delivered_since_unprocessed_webhooks: {
     type: 'gauge',
-    help: 'Delivered records since the event of the oldest one in unprocessed_webhooks, these included; 0 without one. Only with ledger.url.',
+    help: 'All delivered records since the event of the oldest one in unprocessed_webhooks; 0 without one. Only with ledger.url.',
     read: ({ books }) => books && (books.missed?.delivered ?? 0),
   },
   compared_until_timestamp_seconds: {
@@ -239,7 +239,7 @@ export const metricDefinitions = {
   },
   ledger_requests_total: {
     type: 'counter',
-    help: 'Requests to ledger.url, by result. no-answer: none, or a truncated one. refused: not 2xx. unusable: no keys. mismatch: no key known to the platform.',
+    help: 'Requests to ledger.url, by result. no-answer: no response, or a truncated one. refused: not 2xx. unusable: no keys. mismatch: no key that the platform has.',
     labels: { result: ledgerResults },
   },
   platform_requests_total: {
@@ -275,17 +275,17 @@ export const metricDefinitions = {
   },
   throttled_until_timestamp_seconds: {
     type: 'gauge',
-    help: 'End of the pause of lists after a 429 or a Retry-After; 0 without one.',
+    help: 'End of the pause of list calls after a 429 or a Retry-After; 0 without one.',
     read: ({ now, throttledForMs }) => (throttledForMs > 0 ? (now + throttledForMs) / 1000 : 0),
   },
   access_token_expiry_timestamp_seconds: {
     type: 'gauge',
-    help: 'Time from which the access token counts as expired, up to 10 s before its end; 0 without one.',
+    help: 'Time from which the access token counts as expired, up to 10 s before its expiry; 0 without a token.',
     read: ({ tokenExpiresAt }) => toSeconds(tokenExpiresAt),
   },
   access_token_refreshes_total: {
     type: 'counter',
-    help: 'Attempts to get a new access token, by result. new-key-rejected: of a new key, while the previous one stays in use.',
+    help: 'Attempts to get a new access token, by result. new-key-rejected: a new key was rejected, and the previous one stays in use.',
     labels: { result: ['ok', 'transient', 'rejected', 'new-key-rejected'] },
   },
   client_certificate_expiry_timestamp_seconds: {
@@ -295,7 +295,7 @@ export const metricDefinitions = {
   },
   key_reload_successful: {
     type: 'gauge',
-    help: 'Key reload: 1 when the key file was usable after its last change; 0 when not, and the old key stays in use. Absent before the first change.',
+    help: 'Key reload: 1 if the key file was usable after its last change; 0 if not, while the old key stays in use. Absent before the first change.',
     read: ({ keyReload }) => toFlag(keyReload && keyReload.problem === undefined),
   },
   retries_in_flight: {
@@ -310,12 +310,12 @@ export const metricDefinitions = {
   },
   unattempted_webhooks: {
     type: 'gauge',
-    help: 'Failed records after whose last three retries, or more, the platform shows no attempt: it rejects these, does not make them, or they do not reach it.',
+    help: 'Failed records with three or more retries in a row after which the platform shows no attempt: it rejected them, made no attempt, or did not receive them.',
     read: whenSwept(({ endless }) => endless.unattempted),
   },
   clock_timestamp_seconds: {
     type: 'gauge',
-    help: "This host's time. Other times of this host are compared with it, as Prometheus may have another.",
+    help: "This host's time, to compare with other times of this host, because the clock of Prometheus may differ.",
     read: ({ now }) => now / 1000,
   },
   clock_skew_seconds: {
@@ -326,12 +326,12 @@ export const metricDefinitions = {
   },
   platform_time_offset_seconds: {
     type: 'gauge',
-    help: 'Offset between the time of a retry and the attempt that the platform shows for it. Far from 0: platform.timeZone is wrong.',
+    help: 'Offset between the time of a retry and that of the attempt that the platform shows for it. Far from 0: platform.timeZone is wrong.',
     read: ({ timeOffsetMs }) => (timeOffsetMs ?? 0) / 1000,
   },
   unreadable_records: {
     type: 'gauge',
-    help: 'Unreadable listed rows, as seen by the last full sweep, a later one or outcome checks. They are neither counted as failed nor retried.',
+    help: 'Unreadable listed rows, as last seen by sweeps or outcome checks. They are neither counted as failed nor retried.',
     read: whenSwept(({ unreadable }) => unreadable?.rows ?? 0),
   },
   unexpected_records_total: {
@@ -341,12 +341,12 @@ export const metricDefinitions = {
   },
   log_messages_total: {
     type: 'counter',
-    help: 'Log lines since the start, by level, dropped lines included.',
+    help: 'Log lines since the start, by level, including dropped ones.',
     labels: { level: countedLevels },
   },
   log_lines_dropped_total: {
     type: 'counter',
-    help: 'Log and audit lines dropped: the reader of stdout was too slow (more than 1 MiB waited), or its disk was full.',
+    help: 'Dropped log and audit lines: the reader of stdout was too slow (more than 1 MiB waited), or its disk was full.',
   },
   build_info: {
     type: 'gauge',

@@ -26,7 +26,7 @@ const nothingSeen = {
   /** When a full sweep last saw the whole window, and when one last did not. */
   lastCompleteSweepAt: undefined as number | undefined,
   lastIncompleteSweepAt: undefined as number | undefined,
-  /** The row of list calls that failed, from the start of the first to the end of the last; undefined after one that succeeded. */
+  /** Consecutive failed list calls, from the start of the first to the end of the last; undefined after a success. */
   listsFailing: undefined as { since: number; until: number; reason: Reason } | undefined,
   /** The retries that were throttled since the platform last responded about a record, each within 15 min of the one before. */
   retriesThrottled: undefined as { since: number; until: number } | undefined,
@@ -68,7 +68,7 @@ export const maxSweeps = 10
 /** Tolerance for a late or skipped tick. */
 const slackPeriods = 2
 const maxSlackMs = 300_000
-/** Throttled retries further apart are no row: nothing was left to retry, or a gate shows the longer pause between them. */
+/** Throttled retries further apart are separate: nothing was left to retry, or a gate shows the longer pause between them. */
 export const throttledGapMs = 900_000
 
 /** True for events that show a working platform: a list, a response about a record, or an outcome. */

@@ -5,7 +5,7 @@ import { BlockList } from 'node:net'
 import type { CommandedBy } from '../reconcile/retry/operator-pause.ts'
 import type { Clock } from '../runtime/clock.ts'
 
-/** Secrets that authorize commands, as their files now hold them. They are only compared. */
+/** The current secrets that authorize commands. They are only compared. */
 export interface ControlSecrets {
   token: string | undefined
   /** Derived from the private key in its file, and from the previous key. */

@@ -21,7 +21,7 @@ export interface CauseColumn {
 
 const shownTypes = 4
 
-/** Missing ones of no cause. */
+/** Missing deliveries without a known cause. */
 export const onlyCountedText = (records: number): string =>
   `${counted(records, 'delivery', 'deliveries')} that are only counted: the backlog is full (backlog.maxRecords).`
 

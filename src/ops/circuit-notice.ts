@@ -48,15 +48,15 @@ const meanings: Readonly<Partial<Record<string, string>>> = {
   410: address,
 }
 
-/** Meaning of a response to nearly all deliveries; none where they differ. */
+/** Meaning of a response to nearly all deliveries; none if the meanings differ. */
 export function meaningOf(codes: readonly (number | null)[]): string[] {
   const [meaning, ...others] = new Set(codes.map((code) => meanings[String(code)]))
   return meaning === undefined || others.length > 0 ? [] : [meaning]
 }
 
 /**
- * Circuits that keep a delivery: one may outlive its last open record by minutes, and no probe of a paused subscription is sent.
- * The subscriptions of merely counted ones are unknown.
+ * Circuits that block a delivery. A circuit may outlive its last open record by minutes, and a paused subscription gets no probe.
+ * The subscriptions of merely counted records are unknown.
  */
 function keepingOf({ causes, circuits, pauses }: StatusFacts): readonly CircuitStatus[] {
   const open = causes.list.filter(({ byDecision, records }) => records > byDecision.exhausted)

@@ -24,9 +24,9 @@ export const tokenBack: NoticeReason = {
   advice: 'Nothing to do.',
 }
 
-/** A failure of the identity host that lasts longer is not transient. */
+/** A longer failure of the identity host is not transient. */
 const passingTokenMs = 300_000
-/** A newer failure is no headline. */
+/** A shorter failure is no headline. */
 const momentMs = 60_000
 
 /** Why there is no new token, since the first failed request. */
@@ -66,16 +66,16 @@ const sumOf = (id: string, causes: CauseList, of: (cause: CauseStatus) => number
 
 const refusedOf = (id: string, causes: CauseList): number => sumOf(id, causes, ({ refusedAgain }) => refusedAgain)
 
-/** Exhausted records of some subscriptions. Counted with those that are rejected again, so that the level stays as they are given up. */
+/** Exhausted records of some subscriptions. Counted with repeatedly rejected ones, so that the level stays when these are given up. */
 function exhaustedOf(ids: readonly string[], causes: CauseList): number {
   return [...new Set(ids)].reduce((sum, id) => sum + sumOf(id, causes, ({ byDecision }) => byDecision.exhausted), 0)
 }
 
-/** Where a receiver fails others too, a few records may fail again by chance. */
+/** If a receiver also fails others, a few records may fail again by chance. */
 const isByChance = ({ responseStatusCode, subscriptionId }: CauseStatus, causes: CauseList): boolean =>
   !refusesRecord(responseStatusCode) && refusedOf(subscriptionId, causes) < minRefused
 
-/** True if it only rejects what has a notice of its own. */
+/** True if all of its failures are covered by the notice on rejected records. */
 function isRefusing(
   { failedRecords, responseStatusCode: code, subscriptionId: id }: FailingReceiver,
   causes: CauseList,
@@ -109,7 +109,7 @@ function failingOf({ causes, circuits, lately }: StatusFacts): FailingReceiver[]
 }
 
 function failingDetail(failing: readonly FailingReceiver[], { now, subscriptions: names }: StatusFacts): string {
-  // In an order that stays.
+  // In a stable order.
   const shown = failing.toSorted((a, b) => (a.subscriptionId < b.subscriptionId ? -1 : 1))
   const texts = shown.slice(0, maxNamed).map((one) => {
     const { failed, failedInARow, failingSince, responseStatusCode, subscriptionId, taken } = one
@@ -133,7 +133,7 @@ const deadOf = (status: StatusFacts): FailingReceiver[] => failingOf(status).fil
 
 export const isDead = (status: StatusFacts): boolean => openOf(status) > 0 && deadOf(status).length > 0
 
-/** Receivers that fail all deliveries behind closed circuits, as they took many before. */
+/** Receivers that fail all deliveries while their circuits are still closed, because they accepted many before. */
 export function deadReason(status: StatusFacts): NoticeCondition {
   if (!isDead(status)) return false
   const dead = deadOf(status)
@@ -148,9 +148,9 @@ export function deadReason(status: StatusFacts): NoticeCondition {
 }
 
 /**
- * The level of `deliveries` that keep failing. So many need a person, counted with those that fail otherwise and with those
- * `givenUp`, so that the level stays when some turn into others. Fewer do once nothing else is left: by chance, their number changes
- * from minute to minute.
+ * The level of `deliveries` that keep failing. Ten need a person, counted together with those that fail in other ways and those
+ * `givenUp`, so that the level stays when one kind turns into another. Fewer are `waiting` once nothing else is open, because their
+ * number varies by chance.
  */
 function levelOf(deliveries: number, status: StatusFacts, givenUp = 0): NoticeReason['level'] {
   if (status.refusedAgain + status.unattempted + givenUp >= minRefused) return 'trouble'
@@ -171,7 +171,7 @@ function detailOf(
   return [...texts, ...(some.length > maxNamed ? ['More are in the causes.'] : [])].join(' ')
 }
 
-/** Deliveries whose retries the platform does not accept, or accepts and does not make, while it makes others. */
+/** Deliveries whose retries the platform rejects or never attempts, while it attempts others. */
 export function unattemptedReason(status: StatusFacts): NoticeCondition {
   const { causes, unattempted } = status
   if (unattempted === 0) return false
@@ -186,7 +186,7 @@ export function unattemptedReason(status: StatusFacts): NoticeCondition {
   }
 }
 
-/** Records that are rejected again and again, by receivers that take others. */
+/** Records that are rejected repeatedly, by receivers that accept others. */
 export function refusedReason(status: StatusFacts): NoticeCondition {
   const { causes } = status
   const failing = new Map(failingOf(status).map((one) => [one.subscriptionId, one]))

@@ -24,7 +24,7 @@ export function unsweptMs({ lastFullSweep, leadership, now, startedAt, sweeps: [
 /** After this long without a sweep, some failures may be uncounted. */
 const staleMs = 120_000
 
-/** True while more may be missing than is known: during a full sweep, without a recent sweep, with a full backlog, or with events to come. */
+/** True while more may be missing than is known: during a full sweep, without a recent sweep, with a full backlog, or with future events. */
 function isPartlyKnown(status: StatusFacts): boolean {
   const { aheadOfClock, causes, fullSweepUnderWay, missing } = status
   return (
@@ -86,7 +86,7 @@ export const platformNow = ({ clock, now }: Pick<StatusFacts, 'clock' | 'now'>):
 /** Why the end is unknown. */
 function unknownEnd(status: StatusFacts): string {
   const { circuits, drain, failed, mended, refusedAgain, subscriptions: names } = status
-  // Failures that are over do not keep those that are left from arriving.
+  // Failures before the receiver recovered do not affect the remaining records.
   const isOver = drain.limitedBy === 'failing' && mended !== null && mended.records === failed['backing-off']
   switch (isOver ? 'backoff' : drain.limitedBy) {
     case 'gate':
@@ -142,7 +142,7 @@ export function missingOf(status: StatusFacts): readonly [number: string, parts:
   return [lastFullSweep === null ? 'not known yet' : 'none known', parts]
 }
 
-/** True for a trouble that only a retry could show to be over, while there is none to send. */
+/** True for trouble whose end only a retry could show, while there is none to send. */
 export function isPast({ call, gate, opensInSeconds }: GateStatus, status: StatusFacts): boolean {
   const isOfRetries = gate === 'unauthorized' || gate === 'intercepted'
   return isOfRetries && opensInSeconds === null && call?.operation !== 'list' && openOf(status) === 0
@@ -167,11 +167,11 @@ export const isBroken = (status: StatusFacts): boolean =>
 /** True when no sweep has ended for longer than any rests: newer failures are unknown. */
 export const isUnseen = (status: StatusFacts): boolean => unsweptMs(status) > unsettledMs
 
-/** True when all is known that can be: of the whole window, as of a recent sweep, and no fault keeps the next one from it. */
+/** True if the whole window is known as of a recent sweep, and no fault prevents the next one. */
 export const isUpToDate = (status: StatusFacts): boolean =>
   isWholeKnown(status) && !isUnseen(status) && !isBroken(status)
 
-/** Where some have failed lately, newer ones may have as well, which no sweep has seen yet. */
+/** After recent failures there may be newer ones that no sweep has seen yet. */
 function isUnsettled({ incident, now, recovered }: StatusFacts): boolean {
   const isRecovering = recovered.lastAt !== null && now.getTime() - recovered.lastAt.getTime() < unsettledMs
   return isRecovering || incident?.endedAt === null
@@ -188,7 +188,7 @@ const newerText = (status: StatusFacts): string =>
 
 const unsettledMs = 300_000
 
-/** After this long without an arrival, and twice the usual time between two, none arrive now. */
+/** After this long without an arrival, and twice the usual interval, none arrive now. */
 const arrivingMs = 15_000
 
 /** The number of recovered deliveries, since when, and the time of the last; while they arrive, their pace. */

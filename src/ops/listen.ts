@@ -39,7 +39,7 @@ const maxLifeMs = 30_000
 const maxConnections = 256
 /** Listen backlog, as far as the system allows; other clients connect on a retry, after 1 s or 3 s. */
 const backlog = 4096
-/** Piece size: limits how many pipelined requests the parser sees at once. */
+/** Size of a piece: limits the pipelined requests that the parser sees at once. */
 const pieceBytes = 1024
 /** A slow scrape must not delay the shutdown. */
 const maxLastResponseMs = 1000

@@ -48,7 +48,7 @@ function standbyReason({ advice, reason, runbook }: GateStatus, { leadership }: 
   const problem = leadership?.problem ?? null
   const known = leader === null ? 'No instance is known to lead.' : `${leader} leads.`
   const detail = problem === null ? known : `${known} Problem: ${problem}.`
-  // Another leader may be of another platform.
+  // The leader may belong to another platform.
   const isTrouble = problem !== null && (leader === null || leadership?.isLasting === true)
   if (!isTrouble) return { level: 'waiting', text: reason, detail, advice, runbook }
   return { level: 'trouble', text: reason, detail, advice: 'Fix that problem, so that it can lead.', runbook }
@@ -61,7 +61,7 @@ function pauseDetail({ reason, until }: PauseStatus, now: Date): string {
   return `${end}${reason === null ? '' : ` Reason: ${sentence(reason)}`}`.trim()
 }
 
-/** Subscriptions paused by an operator. An aside while other retries are wanted. */
+/** Subscriptions paused by an operator. An aside while other records are open. */
 function pausedReason({ causes, now, pauses, subscriptions: names }: StatusFacts): NoticeReason[] {
   const paused = pauses.filter(({ subscriptionId }) => subscriptionId !== null)
   if (paused.length === 0) return []
@@ -87,12 +87,12 @@ function pausedReason({ causes, now, pauses, subscriptions: names }: StatusFacts
   ]
 }
 
-/** The part of a gate's sentences that changes with time. */
+/** The part of a gate's sentences that varies over time. */
 function detailOf({ call, gate, opensInSeconds, since }: GateStatus, status: StatusFacts): string {
   const { circuits, failed, gates, listsFailing, now, pauses, receiver } = status
   const pause = gate === 'paused' ? pauses.find(({ subscriptionId }) => subscriptionId === null) : undefined
   const last = receiver?.detail ?? null
-  // An unavailable platform was not listed before either.
+  // The platform is unavailable since lists began to fail.
   const from = [since, gate === 'platform' ? listsFailing?.since : null].flatMap((at) => at?.getTime() ?? [])
   const isBlockedTwice = gates.some((other) => other.gate !== gate && describeGate(other.gate).blocks === 'everything')
   return [
@@ -115,7 +115,7 @@ function detailOf({ call, gate, opensInSeconds, since }: GateStatus, status: Sta
 /** A shorter wait needs no operator: a short pause, or the trial after a few intercepted responses. */
 const passingMs = 60_000
 
-/** A shorter row may be due to these records alone. */
+/** A shorter run may be due to these records alone. */
 const minNotAccepted = 10
 const isNoneAccepted = ({ notAccepted }: StatusFacts): boolean => (notAccepted?.inARow ?? 0) >= minNotAccepted
 
@@ -150,7 +150,7 @@ function gateReason(shut: GateStatus, status: StatusFacts): NoticeReason {
   }
   const endPause = throttleAdvice(status, shut.opensInSeconds ?? 0)
   if (gate === 'throttled' && endPause !== undefined) return { ...notice, level: 'trouble', advice: endPause }
-  // Where one pause follows another, no sweep ends.
+  // While one pause follows another, no sweep ends.
   if (gate === 'throttled' && (shut.opensInSeconds ?? 0) * 1000 <= passingMs && !isUnseen(status))
     return { ...notice, level: 'working' }
   return isTrial ? { ...notice, level: 'waiting', isAside: true } : notice
@@ -219,7 +219,7 @@ function excludedText({ excluded }: StatusFacts): string {
   return `${parts.join(', ')}: not retried, and not counted as missing.`
 }
 
-/** Subscriptions that the platform limits alone. An aside while other retries are wanted. */
+/** Subscriptions whose retries the platform limits separately. An aside while other records are open. */
 function throttledReason(status: StatusFacts): NoticeCondition {
   const { now, throttled } = status
   if (throttled === null) return false
@@ -235,7 +235,7 @@ function throttledReason(status: StatusFacts): NoticeCondition {
   return { level, text: reason, detail, advice, runbook, ...(openOf(status) > deliveries && { isAside: true }) }
 }
 
-/** Retries that have no effect on the platform: none of the last ones of all deliveries, or else of some. */
+/** Retries without effect on the platform: the last ones of all deliveries, or of some. */
 function ineffectiveReason(status: StatusFacts): NoticeCondition {
   const { notAccepted, unknownInARow } = status
   const { inARow, ...last } = notAccepted ?? { inARow: 0 }
@@ -337,7 +337,7 @@ function conditionsOf(status: StatusFacts): NoticeCondition[] {
     isZoneWrong(status) && { level: 'trouble', ...zoneNotice(status), runbook: 'TimeZoneWrong' },
     !clock.isKnown &&
       status.lastFullSweep !== null && {
-        // If the two clocks agree, all is well.
+        // Harmless if the two clocks agree.
         level: 'working',
         text: "The platform's time is unknown (no Date header): this host's clock is used.",
         detail: 'If its clock is ahead of this host, its newest failures are not seen yet.',
@@ -381,7 +381,7 @@ function goingOn(status: StatusFacts, worst: Level | undefined): readonly [Level
   return ['working', isBackingOff ? 'Retries wait for their backoff.' : 'Retries are under way.']
 }
 
-/** Reports that deliveries arrive: earlier responses may be outdated. */
+/** Reports that deliveries arrive, because earlier responses may be outdated. */
 function arrivingText(status: StatusFacts): string {
   const { atPace } = recoveredOf(status)
   return atPace === undefined ? '' : `Deliveries now arrive: ${atPace}.`

@@ -13,7 +13,7 @@ import { booksStatus } from './books-status.ts'
 import type { Causes, CauseStatus } from './causes.ts'
 import { failureText } from './words.ts'
 
-/** `well`; `working`: it recovers by itself; `waiting`: for something transient or intended; `trouble`: a person is needed. */
+/** `well`; `working`: recovery proceeds automatically; `waiting`: for something transient or intended; `trouble`: a person is needed. */
 export type Level = 'well' | 'working' | 'waiting' | 'trouble'
 
 export interface Notice {
@@ -313,7 +313,7 @@ export function factsOf(state: StatusState): StatusFacts {
 
 /**
  * Follows SemVer: fields may be added, but none is removed or changes its meaning while `schemaVersion` is 2. Times are ISO
- * 8601 in UTC by this host's clock. It holds only ids, types, codes, counts, times and our own sentences, never a webhook's
+ * 8601 in UTC by this host's clock. Contains only ids, types, codes, counts, times and the program's own sentences, never a webhook's
  * content.
  */
 export interface StatusDocument extends StatusFacts {

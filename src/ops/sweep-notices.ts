@@ -14,7 +14,7 @@ export const isRefused = ({ gates }: StatusFacts): boolean => gates.some(({ call
 const isListReported = ({ gates }: StatusFacts): boolean =>
   gates.some(({ call, gate }) => call !== null && (call.operation !== 'retry' || gate === 'platform'))
 
-/** Calls wait: a Retry-After of more than this time needs a person, and so do short ones without progress for as long after it was due. */
+/** A Retry-After longer than this needs a person, and so do short ones while progress is overdue by as long. */
 const longWaitMs = 900_000
 export const isLongWait = (since: Date, now: Date): boolean => now.getTime() - since.getTime() > longWaitMs
 
@@ -30,7 +30,7 @@ export function throttleAdvice(status: StatusFacts, seconds: number): string | u
 
 export const letThroughAdvice = "Ask the platform's operator to let retries through."
 
-/** True if every retry has been throttled for so long, until lately, that it needs a person. */
+/** True if every retry has been throttled for long enough to need a person, up to now. */
 export function isNoneLetThrough({ now, rate: { retriesThrottled: row } }: StatusFacts): boolean {
   const isLong = row !== null && row.until.getTime() - row.since.getTime() > longWaitMs
   return isLong && now.getTime() - row.until.getTime() <= throttledGapMs
@@ -40,7 +40,7 @@ export function isNoneLetThrough({ now, rate: { retriesThrottled: row } }: Statu
 const throttledSeconds = ({ gates }: StatusFacts): number =>
   gates.find(({ gate }) => gate === 'throttled')?.opensInSeconds ?? 0
 
-/** Whatever retries met before: while lists fail too, and not by a rejection, the platform is unavailable. */
+/** If lists also fail, and not by a rejection, the platform is unavailable, whatever response retries got. */
 export function asNow(shut: GateStatus, { listsFailing }: StatusFacts): GateStatus {
   const { call, gate } = shut
   const isOfRetries = gate === 'unauthorized' || gate === 'intercepted'
@@ -50,7 +50,7 @@ export function asNow(shut: GateStatus, { listsFailing }: StatusFacts): GateStat
   return { ...shut, gate: 'platform', since: null, reason, advice, runbook }
 }
 
-/** Advice while something keeps all retries from the platform, for long or for an unknown time; undefined otherwise. */
+/** Advice while all retries are blocked, for long or for an unknown time; undefined otherwise. */
 export function stopAdvice(status: StatusFacts): string | undefined {
   const { gates, listsFailing, sweeps, tokenTrouble } = status
   const stop = gates.find((gate) => blockForUnknownTime([gate]))
@@ -71,7 +71,7 @@ function sinceLastSweep({ lastFullSweep, now }: StatusFacts): string {
 /** A sweep repeats list calls that fail for less than this. */
 const passingListMs = 15_000
 
-/** The daemon lists again by itself: after its backoff, whatever ticks come before. */
+/** The daemon lists again after its backoff, without a person. */
 function nextSweepText({ nextSweep, now }: StatusFacts): string {
   const ms = (nextSweep?.getTime() ?? 0) - now.getTime()
   return ms > 0 ? ` The next sweep begins in ${waitText(ms)}.` : ''
@@ -86,7 +86,7 @@ export function sweepConditions(status: StatusFacts): NoticeCondition[] {
   const failed = isLastSweepFailed(status) ? sweeps[0] : undefined
   const { since = now, until = now, reason = 'other' } = listsFailing ?? {}
   const isListFailing = until.getTime() - since.getTime() >= passingListMs
-  // Beside a pause of all calls, which has a gate, only a longer one is said.
+  // A pause of all calls has a gate: only a longer pause of lists is reported.
   const listsWaitMs = (rate.throttledForSeconds - throttledSeconds(status)) * 1000
   const listsAdvice = throttleAdvice(status, rate.throttledForSeconds)
   return [

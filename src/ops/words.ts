@@ -52,7 +52,7 @@ export function fromNow(at: Date, now: Date): string {
   return ahead > 0 ? `in ${waitText(ahead)}` : `${span(-ahead)} ago`
 }
 
-/** When the next retry is sent. `show` formats a future time: `in 12 s`. The platform retries failed records alone. */
+/** When the next retry is sent. `show` formats a future time: `in 12 s`. Only failed records can be retried. */
 export function nextText(
   {
     nextRetry,

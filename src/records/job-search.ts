@@ -26,7 +26,7 @@ export interface JobSearchOptions {
   seenWindow: () => SeenWindow
   turn: Turn
   emit: (event: OperatorEvent | SweeperEvent) => void
-  /** Takes a matching record. */
+  /** Receives a matching record. */
   take: (job: RetryJob, entry: FailedRecord) => void
   /** True when no more records may be requested. */
   isFull: () => boolean
@@ -152,7 +152,7 @@ export function createJobSearch(options: JobSearchOptions): (job: RetryJob) => P
         await takeListed(job, found)
         for (const key of found.records.map(({ id }) => keyOf(id))) if (!job.items.has(key)) notTaken.add(key)
       }
-    // Where not all was listed, a list may hide records of the backlog.
+    // An incomplete list may hide records of the backlog.
     if (gaps !== undefined) await finishInTurns(takeHeld(job, notTaken), turn)
   }
 

@@ -48,7 +48,7 @@ export interface Jobs {
   endAll(stoppedBy: Extract<StoppedJob, 'not-leader' | 'stopped'>): void
   /** True once the daemon stops: nothing more is sent. */
   isStopping(): boolean
-  /** Withdraws all requests with the signal. Rejects with its reason, or with the first bug in a job. */
+  /** Withdraws all requests when the signal is aborted. Rejects with its reason, or with the first bug in a job. */
   run(signal: AbortSignal): Promise<never>
 }
 
@@ -106,7 +106,7 @@ export function createJobs(options: JobsOptions): Jobs {
       const sums = Object.fromEntries(Object.entries(job.sums).filter(([, records]) => records > 0))
       emit({ type: 'operator', command: 'retry-ended', job: job.job, stoppedBy, sums })
     }
-    // The last one in the map is the newest.
+    // The newest is the last one in the map.
     jobs.delete(job.job)
     jobs.set(job.job, job)
     forgetOld()
@@ -195,7 +195,7 @@ export function createJobs(options: JobsOptions): Jobs {
     while (job.sums.waiting > 0) {
       const unsent = asked.filter(({ standing }) => standing === 'waiting')
       asked.splice(0, asked.length, ...unsent)
-      // Of a subscription that was blocked since, the requested ones wait beside the others; so do evicted ones.
+      // If a subscription was blocked since, its requested records wait beside the others; so do evicted ones.
       const next = unsent.filter(isFree).length < Math.max(1, rate) ? firstFree(job.queue) : undefined
       if (next !== undefined) {
         // One that is in flight already has its retry.

@@ -51,7 +51,7 @@ export interface RecordsOptions {
 }
 
 export interface RecordsReader {
-  /** `failure`: why the platform could not be asked, which has more. */
+  /** `failure`: why the platform, which has more, could not be queried. */
   fromMemory(request: RecordsRequest, failure?: string): Promise<RecordsPage>
   /** True if the backlog may lack matching records: those of a delivered event, excluded ones, and those before the window. */
   needsPlatform(filter: RecordFilter): boolean
@@ -142,7 +142,7 @@ export function createRecords({
   }
 
   async function fromMemory({ after, filter, limit }: RecordsRequest, failure?: string): Promise<RecordsPage> {
-    // Many clients may ask at once, and even the first step takes milliseconds.
+    // Many clients may query at once, and even the first step takes milliseconds.
     await turn()
     const current = reconciler()
     const { backlog, books } = current

@@ -10,7 +10,7 @@ export interface MemoryShortfall {
 
 const MiB = 1_048_576
 /**
- * Without records: 60 MiB of Node's own code, which the kernel would otherwise drop and reread all the time. The other 44 MiB
+ * Without records: 60 MiB of Node's own code, which the kernel would otherwise drop and reread continuously. The other 44 MiB
  * are the idle heap, buffers, threads and the kernel's own accounts.
  */
 const baseMiB = 104

@@ -1,4 +1,4 @@
-// Redacts secrets and account numbers in written texts. The last line of defence: no caller should pass any.
+// Redacts secrets and account numbers in written texts, as a last defence: no caller should pass any.
 
 /** An IBAN may start at the beginning of a word, or after an escape sequence such as \n. */
 const ibanStart = /(?:(?<![A-Za-z0-9])|(?<=\\[nrt]|%[0-9A-Fa-f]{2}))[A-Za-z]{2}\d{2}/g

@@ -1,6 +1,6 @@
 // Runs tasks concurrently: the first bug ends all of them.
 
-/** A task ends on its own, or with the signal's reason. */
+/** A task completes, or rejects with the signal's reason. */
 export type Task = (signal: AbortSignal) => Promise<unknown>
 
 /**

@@ -1,13 +1,13 @@
-// Work in steps, so that it need not block the event loop as a whole.
+// Long work in steps, so that it does not block the event loop.
 import type { Clock } from './clock.ts'
 
 /** Other work may run between two steps. */
 export type Steps<T> = Generator<undefined, T, undefined>
 
-/** Records that a step looks at, where each costs a microsecond or two. */
+/** Records per step, if each costs a microsecond or two. */
 export const lookedAtPerStep = 5000
 
-/** Makes all steps at once. */
+/** Runs all steps at once. */
 export function finish<T>(steps: Steps<T>): T {
   let step = steps.next()
   while (step.done !== true) step = steps.next()

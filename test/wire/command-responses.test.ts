@@ -139,7 +139,7 @@ test('a job is asked for until it has ended, then for all its records; the termi
     ...{ schemaVersion: 3, exitCode: 0 },
     retried: [{ result: 'recovered' }, { result: 'failed-again' }],
   })
-  expect(ran.err).toContain('Looking for the selected records: 1 found so far')
+  expect(ran.err).toContain('Searching for the selected records: 1 found so far')
   expect(ran.err).toContain('2/4, 2 wait (circuit): 1 recovered, 0 failed again')
 })
 

@@ -46,7 +46,7 @@ interface Comparison {
   source: string
   /** When the file was written, epoch ms of this host's clock: later deliveries may be missing in it. */
   writtenAt: number
-  /** Takes each difference, with its row if requested. */
+  /** Receives each difference, with its row if requested. */
   take: (difference: Difference, row?: unknown) => Promise<void>
   withRows: boolean
 }
@@ -80,7 +80,7 @@ async function* keysOf(keys: AsyncIterable<string>, kind: KeyKind, { only }: Spa
   }
 }
 
-/** Counts the platform's records of the span by what the file says of them. */
+/** Counts the platform's records of the span by their presence in the file. */
 async function compareSpan({ io, kind, ledger, session, source, span, take, withRows, writtenAt }: Comparison) {
   const { client, config, connection, policy, target } = session
   const { clock, signal } = io
@@ -173,10 +173,10 @@ export type CompareReport = Awaited<ReturnType<typeof compareSpan>>
 const maxShown = 20
 
 interface CompareShown extends Pick<Session, 'config' | 'moments' | 'target' | 'width'>, Pick<CommandFlags, 'type'> {
-  /** Ids: a name may have spaces. */
+  /** Ids, because a name may have spaces. */
   subscription: readonly string[] | undefined
   file: string
-  /** False for a pipe: it gives its keys only once. */
+  /** False for a pipe, which can be read only once. */
   isRereadable: boolean
 }
 

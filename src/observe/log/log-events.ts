@@ -9,7 +9,7 @@ import type { MemoryShortfall } from '../../runtime/memory.ts'
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error' | 'fatal'
 
-/** Levels: the default, and that of a repetition. Message: short and constant. Meaning: for people. */
+/** Levels: the default, then that of a repetition. Message: short and constant. Meaning: for docs/log.md. */
 export type LogEvent = readonly [levels: readonly [LogLevel, ...LogLevel[]], message: string, meaning: string]
 
 /** The event's own fields. */
@@ -40,7 +40,7 @@ type RefusalFields = Own<Exclude<FactOf<'token-refreshed'>, { result: 'ok' }>>
 type CommandFields = Omit<Own<Extract<FactOf<'operator'>, { changed: boolean }>>, 'until'> & {
   until: string | undefined
 }
-/** The target of the daemon, and what it may do there. */
+/** The platform of the daemon, and what it may do there. */
 interface Started {
   version: string
   nodeVersion: string
@@ -134,7 +134,7 @@ export const logEvents = {
     'daemon started',
     'The daemon is up. The fields say which platform it uses and what it may do there.',
   ],
-  shutdown_started: [['info'], 'shutdown started', 'A signal came. Retries in flight have `shutdown.grace` to finish.'],
+  shutdown_started: [['info'], 'shutdown started', 'On a signal. Retries in flight have `shutdown.grace` to finish.'],
   shutdown_grace_expired: [
     ['warn'],
     'shutdown grace expired, retries in flight aborted',
@@ -144,81 +144,81 @@ export const logEvents = {
   full_sweep_completed: [
     ['info', 'debug'],
     'full sweep completed',
-    'A sweep of the whole window, and the work since the one before, without numbers that are 0; `failures` counts the sweeps that failed before. At debug when it shows nothing new, but the first in 15 minutes is at info, as a sign of life.',
+    'A sweep of the whole window, and the work since the previous one, without zeros; `failures` counts the sweeps that failed before. At debug if it shows nothing new, except once in 15 minutes, as a heartbeat.',
   ],
   sweep_failed: [
     ['error', 'debug'],
     'sweep failed, will retry',
-    'The platform could not be listed, or no token obtained. At debug when the cause is known already.',
+    'A list call failed, or no token was obtained. At debug if the cause is already known.',
   ],
   slice_skipped: [
     ['warn', 'debug'],
     'part of the window skipped, cannot be listed',
-    'The platform fails for these seconds of event time, or one second has more than 100,000 failed records (`too-many-records`): the first are swept. The rest of the window is swept.',
+    'The platform fails for these seconds of event time, or one second has more than 100,000 failed records (`too-many-records`): only the first of these are listed. The rest of the window is listed.',
   ],
   record_unreadable: [
     ['warn', 'debug'],
     'unreadable record ignored',
-    'The row has no readable id, event time or status, or is too large (`size`); see `unreadable_records`.',
+    'The row has no readable id, event time or status, or is too large (`field` is `size`). See the metric `unreadable_records`.',
   ],
   records_expired: [
     ['warn', 'debug'],
     'failed records left the window, no longer retried',
-    'See `window.lookback`. `webhook-reconciler retry` still reaches them. `again`: those that had returned.',
+    'See `window.lookback`. `webhook-reconciler retry` can still retry them. `again`: how many of them had returned before.',
   ],
   records_returned: [
     ['warn'],
     'expired records are back',
-    "An operator's retry job found them, or the platform's clock was set back. `missing` has them once.",
+    "An operator's retry job found them, or the platform's clock was set back. `missing` counts them once.",
   ],
   retry_answered: [['debug'], 'retry answered', "The platform's response to one PATCH, and the rule that allowed it."],
   retry_outcome: [['debug'], 'retry outcome', 'The outcome of one retry.'],
   payload_written: [
     ['info'],
     'payload written',
-    '`webhook-reconciler payload` or `compare --payloads` wrote what the platform had sent, to a file or standard output.',
+    '`webhook-reconciler payload` or `compare --payloads` wrote the payload that the platform had sent, to a file or standard output.',
   ],
   platform_unavailable: [
     ['warn'],
     'retries paused, platform unavailable or access denied',
-    '`cause` `platform`: three failures in a row, and a list call failed too; `unauthorized`: 401 after a fresh token, or 403, three in a row while others pass; `intercepted`: something in front of the platform stops retries, but passes lists; `no-token`: no call could be sent. `operation` (`token`: of the identity host), `reason`, `status` and `problem` describe the last failed call.',
+    '`cause` `platform`: three failures in a row, and a list call failed too; `unauthorized`: 401 despite a fresh token, or 403 (three in a row if others pass); `intercepted`: an intermediary responds to retries, but not to lists; `no-token`: no call could be sent. `operation` (`token`: a call to the identity host), `reason`, `status` and `problem` describe the last failed call.',
   ],
   platform_available: [['info'], 'retries resumed', 'The platform is back, or access is restored.'],
   operator_probed: [
     ['info'],
     'probes requested by the operator',
-    '`POST /-/probe`: `circuits` that are not closed send a probe now, those of paused subscriptions not; `platform`: calls that had failed are tried again now.',
+    '`POST /-/probe`. `circuits`: number of circuits that send a probe now, which those of paused subscriptions do not. `platform`: failed calls are tried again now.',
   ],
   operator_paused: [
     ['info', 'debug'],
     'retries paused by the operator',
-    '`POST /-/pause`, of all retries or those of `subscriptionId`. It lasts until `until`, `POST /-/resume` or a restart; with `leaderElection.kind: kubernetes` a restart keeps it. `via` is `lease` when the command came to another instance, or the annotation was edited. At debug when it was paused already.',
+    '`POST /-/pause`, of all retries or those of `subscriptionId`. It lasts until `until`, `POST /-/resume` or a restart; with `leaderElection.kind: kubernetes` a restart keeps it. `via` is `lease` if another instance received the command, or the annotation was edited. At debug if it was already paused.',
   ],
   operator_resumed: [
     ['info', 'debug'],
     'retries resumed by the operator',
-    '`POST /-/resume`. `via` as for `operator_paused`, or `end`: the pause has run out.',
+    '`POST /-/resume`. `via` as for `operator_paused`, or `end`: the pause has expired.',
   ],
   retry_job_started: [
     ['info'],
     'retries requested by the operator',
-    '`POST /-/retry`, no dry run. `by` `token`: with `control.token`; `proof`: by a caller who can read the private key.',
+    '`POST /-/retry` without `dryRun`. `by`: `token` is `control.token`; `proof` is from a caller that can read the private key.',
   ],
-  retry_job_ended: [['info'], 'retry job ended', '`sums` as in its document; `stoppedBy` if it was stopped.'],
+  retry_job_ended: [['info'], 'retry job ended', '`sums` as in the job document; `stoppedBy` if stopped.'],
   leading: [
     ['info'],
     'leading, this instance sweeps and retries',
-    'It holds the lease (`leaderElection.kind: kubernetes`). `transitions` counts the changes of holder.',
+    'It holds the lease (`leaderElection.kind: kubernetes`). `transitions` counts the changes of the holder.',
   ],
   standing_by: [
     ['warn', 'info'],
     'standing by, this instance neither sweeps nor retries',
-    '`released`: it stops. `taken`: another instance holds the lease. `expired`: the lease was not renewed within two thirds of `leaderElection.leaseDuration`; `problem` says why. `unreachable`: three sweeps in a row got no response of the platform or the identity host, so it gave the lease away; `problem` says why. `seen`: another instance leads from now on. At info when released or seen.',
+    '`cause` `released`: this instance stops. `taken`: another instance holds the lease. `expired`: the lease was not renewed within two thirds of `leaderElection.leaseDuration`; `problem` says why. `unreachable`: three sweeps in a row got no response from the platform or the identity host, so this instance released the lease; `problem` says why. `seen`: another instance now leads. At info for `released` and `seen`.',
   ],
   lease_unavailable: [
     ['warn', 'debug'],
     'lease unavailable',
-    '`problem` says what to do. At debug when the reason is known already.',
+    '`problem` says what to do. At debug if the reason is already known.',
   ],
   lease_available: [['info'], 'lease recovered', '`failures` counts the calls that failed before.'],
   receiver_down: [['warn'], 'receiver is down, retries blocked', '`receiver.healthUrl` does not return 2xx.'],
@@ -226,43 +226,43 @@ export const logEvents = {
   circuit_opened: [
     ['warn', 'debug'],
     'circuit opened, retries paused for this subscription',
-    '`failedAgain` of the last `judged` retries failed again; `responseStatusCode`: of the last (null: none). At debug when it opens again before it was closed.',
+    '`failedAgain` of the last `judged` retries failed again; `responseStatusCode` is that of the last (null: none). At debug if it opens again without having closed.',
   ],
   circuit_closed: [
     ['info', 'debug'],
     'circuit closed',
-    'Deliveries succeed again; or with `forgotten`, nothing is left to retry, and the receiver may still be dead. At debug when it was not open.',
+    'Deliveries succeed again; with `forgotten`, nothing is left to retry, and the receiver may still be dead. At debug if it was not open.',
   ],
   token_obtained: [
     ['info', 'debug'],
     'access token obtained',
-    '`failures` counts the requests that failed before. At debug when it is neither the first one nor the first after a failure.',
+    '`failures` counts the requests that failed before. At debug if it is neither the first token nor the first after a failure.',
   ],
   token_unavailable: [
     ['warn', 'debug'],
     'cannot obtain an access token',
-    'The identity host is unreachable or fails. At debug when the cause is known already.',
+    'The identity host is unreachable or fails. At debug if the cause is already known.',
   ],
   token_rejected: [
     ['error', 'debug'],
     'token request rejected',
-    'An operator has to act: see `webhook-reconciler check`. At debug when the cause is known already.',
+    'An operator has to act: see `webhook-reconciler check`. At debug if the cause is already known.',
   ],
   token_scope_missing: [['warn'], 'access token lacks the requested scope', 'See `auth.scope`.'],
   credential_reloaded: [
     ['info'],
     'key or certificate reloaded',
-    'The file of this configuration key has changed, or is usable again.',
+    'The file of the configuration key `file` has changed, or is usable again.',
   ],
   credential_reload_failed: [
     ['error'],
     'key or certificate not reloaded, the previous one stays in use',
-    'The file has changed, and cannot be used. Correct it: the daemon reads it again.',
+    'The file has changed, but is unusable. Fix it: the daemon rereads it.',
   ],
   certificate_invalid: [
     ['error', 'warn'],
     'certificate expired or does not match key',
-    '`problem` says which. At warn when it is of another key: its expiry says nothing about the key in use.',
+    '`problem` says which. At warn for another key, because that expiry says nothing about the key in use.',
   ],
   key_weak: [
     ['warn'],
@@ -272,39 +272,39 @@ export const logEvents = {
   memory_limit_low: [
     ['warn'],
     'memory limit too low for backlog.maxRecords',
-    'With a full backlog the process would make no progress, or be killed. `maxRecordsForLimit` is the maximum for the limit; at 0 only a higher limit helps.',
+    'With a full backlog the process would make no progress, or be killed. `maxRecordsForLimit` is the maximum for the limit; if it is 0, only a higher limit helps.',
   ],
   incident_started: [
     ['info'],
     'incident started',
-    'A full sweep found missing deliveries after 5 min without. `begunBefore`: the first sweep since the start found them.',
+    'A full sweep found missing deliveries after at least 5 min without any. `begunBefore`: the first sweep since the start found them.',
   ],
   incident_ended: [
     ['info'],
     'incident ended',
-    'For 5 min nothing was open, but fewer than 10 repeatedly rejected records. The fields of `incident` in /status. `peak`: the most missing at once; `causes` of `failedAgain`: the largest five; `gates`: how many seconds each was shut; `backingOff` ones are still retried.',
+    'No record was open for 5 min, apart from fewer than 10 repeatedly rejected ones. The fields are those of `incident` in /status. `peak`: maximum number of missing deliveries; `causes`: the five largest of `failedAgain`; `gates`: seconds for which each was shut; `backingOff`: records that are still retried.',
   ],
   incident_open: [
     ['info'],
     'incident under way at the end of the process or its lead',
-    'The fields of `incident_ended`, so far. With the next start or lead another one begins; its `oldestEvent` says since when deliveries are missing.',
+    'The fields of `incident_ended`, so far. With the next start or lead a new incident begins, whose `oldestEvent` shows since when deliveries are missing.',
   ],
   ledger_unusable: [
     ['warn', 'debug'],
     'ledger unusable, the hour is not compared',
-    '`ledger.url` did not respond, its response was invalid, or the platform has none of its keys; `problem` says which. At debug when the reason is known already.',
+    '`ledger.url` did not respond, its response was invalid, or the platform has none of its keys; `problem` says which. At debug if the reason is already known.',
   ],
   ledger_usable: [['info'], 'ledger usable again', '`failures` counts the requests that failed before.'],
   hour_compared: [
     ['debug', 'warn'],
     'hour compared with the ledger',
-    'The records of the hour that begins at `from`: `delivered` with 2xx, `unprocessed` of them not in the ledger. `/records?group=unprocessed` names these. `withoutKey` have no key (`ledger.key`) and were not compared. At warn with any unprocessed, and for the first hour with some `withoutKey`.',
+    'Numbers of records in the hour that begins at `from`: `delivered` with 2xx; `unprocessed`: delivered, but not in the ledger (`/records?group=unprocessed` lists them); `withoutKey`: not compared, for lack of a key (`ledger.key`). At warn with any unprocessed, and for the first hour with any `withoutKey`.',
   ],
   ops_request_failed: [['error'], 'request to the ops server failed', 'A bug; the client got 500.'],
   log_lines_dropped: [
     ['warn'],
     'log lines dropped, output too slow or full',
-    'The reader of stdout was too slow, or stdout could not be written, as on a full disk. The daemon did not wait.',
+    'The reader of stdout was too slow, or stdout could not be written, for example because of a full disk. The daemon does not wait for it.',
   ],
   unexpected_error: [
     ['fatal'],

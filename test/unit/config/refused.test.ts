@@ -32,7 +32,7 @@ window: {settle: soon}
     'retry.backoff.initial (config.yaml:8): is 7h, but must be at most retry.backoff.max, which is 6h (default)',
     'retry.concurrency (config.yaml:9): must be a whole number from 1 to 256, not 0',
     'retry.colour (config.yaml:10): there is no such key; retry has enabled, concurrency, maxPerSecond, maxAttempts, backoff',
-    'log (config.yaml:11): is a section: it takes keys below it, such as log.level',
+    'log (config.yaml:11): is a section: it needs keys below it, such as log.level',
     'window.settle (config.yaml:12): must be a duration from 0s to 1d, written as a whole number and one unit (ms, s, m, h, d), such as 90s, not "soon"',
     'server.port (RECONCILER_SERVER_PORT): must be a whole number from 0 to 65535, not 99999',
     'RECONCILER_SCHEDULE_CRONE (environment): there is no such variable; of this section there are RECONCILER_SCHEDULE_CRON, RECONCILER_SCHEDULE_TIME_ZONE',
@@ -82,7 +82,7 @@ const files: Record<string, string> = {
   'log.level: debug': 'log.level (config.yaml:1): sections are nested: write log: and indented below it level:',
   'retry.backoff: {}': 'retry.backoff (config.yaml:1): sections are nested: write retry:',
   'retry:\n  backoff: 1m':
-    'retry.backoff (config.yaml:2): is a section: it takes keys below it, such as retry.backoff.',
+    'retry.backoff (config.yaml:2): is a section: it needs keys below it, such as retry.backoff.',
   'log:\n  level:': 'log.level (config.yaml:2): has no value',
   '__proto__:\n  level: info': '__proto__ (config.yaml:1): there is no such key',
   'constructor: {prototype: {a: 1}}': 'constructor (config.yaml:1): there is no such key',
@@ -196,7 +196,7 @@ const variables: [names: string[], value: string, told: string][] = [
   ...['hunter2-0123456789\n', 'hunter2 0123456789', 'hunter2-äöü'].map((value): [string[], string, string] => [
     ['RECONCILER_CONTROL_TOKEN'],
     value,
-    'control.token (RECONCILER_CONTROL_TOKEN): must hold only ASCII',
+    'control.token (RECONCILER_CONTROL_TOKEN): must contain only ASCII',
   ]),
   // As docker --env-file, a shell that fills in nothing, and a chat hand them over.
   [
