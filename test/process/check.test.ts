@@ -136,7 +136,7 @@ describe('what is wrong', () => {
         prepare: (sandbox) => sandbox.seed({ count: 1, from: systemClock.now() - 1e7, to: systemClock.now() - 1e7 }),
       },
       1,
-      [/\nFAILED +list call +response in \d+ ms; [^;]+; a status or time as filter\s+hides records\n +-> then/],
+      [/\nFAILED +list call +response in \d+ ms; [^;]+; the filter by status or time\s+hides records\n +-> then/],
     ],
     [
       'bounds of another zone: they hide failed records that are listed without them',
