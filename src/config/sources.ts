@@ -51,8 +51,12 @@ interface Walk extends Source {
   originAt(node: unknown): string
 }
 
+function nameOf(key: unknown): string {
+  return String(isScalar(key) ? key.value : key)
+}
+
 function unknownKey({ keys, sections }: Walk, path: string, name: string, value: unknown): string {
-  if (isMap(value) && value.items.some(({ key }) => isScalar(key) && sections.has(String(key.value))))
+  if (isMap(value) && value.items.some(({ key }) => sections.has(nameOf(key))))
     return 'there is no such section: what is below it belongs to the top of the file'
   const dotted = [path, name].find((written) => keys.includes(written) || sections.has(written))
   if (dotted !== undefined) return `sections are nested: write ${dotted.split('.').join(': and indented below it ')}:`
@@ -80,7 +84,7 @@ function takeMap({ items }: YAMLMap, prefix: string, walk: Walk): void {
   const { keys, originAt, problems, sections, values } = walk
   for (const { key: written, value } of items) {
     if (problems.length >= maxProblems) return
-    const name = isScalar(written) ? String(written.value) : '?'
+    const name = nameOf(written)
     const [path, origin] = [prefix + name, originAt(written)]
     const refuse = (message: string): unknown => problems.push({ key: shownText(path), origin, message })
     const isSection = sections.has(path)
@@ -105,7 +109,7 @@ function repeatedKeys(document: Document): unknown[] {
     Map(_, { items }) {
       const seen = new Set<string>()
       for (const { key } of items) {
-        const name = String(isScalar(key) ? key.value : key)
+        const name = nameOf(key)
         if (seen.has(name)) repeated.push(key)
         seen.add(name)
       }

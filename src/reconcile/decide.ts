@@ -240,6 +240,6 @@ export function nextRetryOf({ decision, dueAt: due }: Verdict, situation: Situat
 }
 
 export function soonerOf(a: NextRetry, b: NextRetry): NextRetry {
-  if (a.at !== b.at) return a.at < b.at ? a : b
-  return waits.indexOf(a.by) <= waits.indexOf(b.by) ? a : b
+  const order = a.at - b.at || waits.indexOf(a.by) - waits.indexOf(b.by)
+  return order > 0 ? b : a
 }

@@ -21,13 +21,15 @@ function asker(given: string): Parameters<ReturnType<typeof createResponseEndpoi
 
 test('all that is held comes once, the oldest event first, in pages of any size', async () => {
   await using day = await beginDay()
+  day.seed(60, [100, 12])
   const daemon = await observed(day)
+  expect(await daemon.records('')).toMatchObject({ count: 100 })
   const whole = await daemon.records('limit=1000')
-  expect(whole).toMatchObject({ status: 200, source: 'memory', count: 47, next: null, incomplete: null, error: null })
+  expect(whole).toMatchObject({ status: 200, source: 'memory', count: 107, next: null, incomplete: null, error: null })
   const ids = whole.records.map(({ webhookId }) => webhookId)
-  expect(new Set(ids).size).toBe(47)
+  expect(new Set(ids).size).toBe(107)
   expect(whole.records.map(({ event }) => event)).toEqual(whole.records.map(({ event }) => event).toSorted())
-  for (const limit of [1, 10, 46, 47]) {
+  for (const limit of [1, 10, 106, 107]) {
     const pages = await pagesOf(daemon, `limit=${limit}`)
     expect(Math.max(...pages.map(({ count }) => count))).toBeLessThanOrEqual(limit)
     expect(pages.flatMap((page) => page.records.map(({ webhookId }) => webhookId))).toEqual(ids)

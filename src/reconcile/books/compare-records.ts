@@ -114,7 +114,7 @@ export async function compareRecords(
     hasListed ||= listed !== undefined
     result.complete &&= skipped === undefined && listed?.verdict === 'whole' && listed.unreadable.length === 0
     for (const [index, record] of (listed?.records ?? []).entries()) {
-      if (index > 0 && index % recordsPerStep === 0) await options.turn?.()
+      if (index % recordsPerStep === 0) await options.turn?.()
       const { eventId, eventType } = record
       const id = record.id.toLowerCase()
       const parts = { entity: [eventType, entityIds.get(id) ?? ''], eventId: [eventId], webhookId: [id] }[kind]

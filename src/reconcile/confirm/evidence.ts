@@ -66,8 +66,8 @@ export type Awaited = Pick<PendingOutcome, 'failedSince' | 'lostAt' | 'sentAt'> 
 function showsAttempt(after: Attempts, askedAt: number, { before, lostAt, sentAt }: Awaited, rules: EvidenceRules) {
   const isCounted = after.attempts > before.attempts
   const [last, lastBefore] = [after.lastAttemptLocal, before.lastAttemptLocal]
-  if (last === null || last === lastBefore) return isCounted
-  if (!isCounted && last < (lastBefore ?? -Infinity)) return false
+  if (!isCounted && (last ?? -Infinity) <= (lastBefore ?? -Infinity)) return false
+  if (last === null || last === lastBefore) return true
   const isForLong = isCounted && lostAt === undefined && askedAt - sentAt >= lostAfterMsOf(rules.policy)
   return isForLong || rules.isSince(last)
 }

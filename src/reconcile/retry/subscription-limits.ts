@@ -77,7 +77,7 @@ export function createSubscriptionLimits(
     limit?.refill()
     const waitMs = limit?.untilNextMs() ?? 0
     subscription.waitsUntil = waitMs === 0 ? -Infinity : clock.monotonic() + Math.ceil(waitMs)
-    if (waitMs > 0) ends.push(subscription.waitsUntil)
+    ends.push(subscription.waitsUntil)
   }
 
   function end(subscription: Subscription): void {

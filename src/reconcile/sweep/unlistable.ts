@@ -78,7 +78,7 @@ export function createUnlistable(monotonic: () => number): Unlistable {
     const touches = (other: UnlistedPart): boolean => other.span.from <= span.to && span.from <= other.span.to
     const all = [...parts.filter(touches), part]
     // The most retried part determines the next try of the whole.
-    const oldest = all.reduce((a, b) => (b.tries > a.tries ? b : a))
+    const [oldest = part] = all.toSorted((a, b) => b.tries - a.tries)
     const from = Math.min(...all.map((one) => one.span.from))
     const to = Math.max(...all.map((one) => one.span.to))
     const since = Math.min(...all.map((one) => one.since))

@@ -40,7 +40,7 @@ function textOf(page: string): string {
 const read = (state: StatusState): string => textOf(pageOf(state))
 
 test('a cause has its command, unless that would fail, or its circuit sends probes; a subscription its name', () => {
-  const causes = (changes: Partial<StatusState>, options: Partial<PageView> = {}): string =>
+  const causes = (changes: Partial<StatusState>, options: Partial<PageView> = {}, cause?: object): string =>
     textOf(
       pageOf(
         aStatusState({
@@ -48,7 +48,7 @@ test('a cause has its command, unless that would fail, or its circuit sends prob
           failed: { ...noDecisions, blocked: 1 },
           ...changes,
           subscriptions: { [uuid(1)]: 'payments <eu>' },
-          causes: { ...noCauses, total: 1, records: 1, list: [aCause({ responseStatusCode: null })] },
+          causes: { ...noCauses, total: 1, records: 1, list: [aCause({ responseStatusCode: null, ...cause })] },
         }),
         { refreshes: false, ...options },
       ),
@@ -64,6 +64,8 @@ test('a cause has its command, unless that would fail, or its circuit sends prob
   const open = causes(circuit)
   expect(open).toContain('Subscription payments &lt;eu&gt; returns HTTP 503')
   expect(open).not.toContain('--response')
+  const exhausted = { records: 1, byDecision: { ...noDecisions, exhausted: 1 } }
+  expect(causes(circuit, {}, { ...exhausted, circuit: 'open' })).toContain(` ${command} --exhausted `)
   expect(causes(circuit, { commandPrefix: 'podman exec app' })).toContain('podman exec app webhook-reconciler probe')
 })
 

@@ -147,6 +147,8 @@ test.each<[string, string, number]>([
   ['it fails again', `${'f'.repeat(9)}tttf`, -Infinity],
 ])('all earlier failures are over: %s', (_, outcomes, at) => {
   expect(after(outcomes).overSince(subscriptionId)).toBe(at)
+  // Seen by one check.
+  expect(after(outcomes, 500, 0).overSince(subscriptionId)).toBe(at > 0 ? 0 : at)
 })
 
 /** One retry a second, seen at once, and known then (`+`) or after three seconds of doubt (`-`): what is known at `now`. */

@@ -115,6 +115,27 @@ test('a part that is tried again is unlisted until it is listed, also where the 
   expect(shown()).toEqual([])
 })
 
+test('a part that grows at its edge is tried when it was due, and rests twice as long each time, up to an hour', () => {
+  let now = 0
+  const unlistable = createUnlistable(() => now)
+  const rests: number[] = []
+  const fail = (from: number): void => {
+    unlistable.failed({ from, to: from + minute }, new PlatformFailure('bad-request', 400, 'list'))
+  }
+  fail(0)
+  for (let tries = 1; tries < 9; tries += 1) {
+    const [{ dueAt = 0 } = {}] = unlistable.parts()
+    rests.push((dueAt - now) / 1000)
+    now = dueAt - 1
+    fail(tries * minute)
+    expect(unlistable.plan({ from: 0, to: minute }).ahead).toEqual([])
+    now = dueAt
+    expect(unlistable.plan({ from: 0, to: minute }).resting).toEqual([])
+    fail(0)
+  }
+  expect(rests).toEqual([60, 120, 240, 480, 960, 1920, 3600, 3600])
+})
+
 test('a failure of a moment teaches nothing about spans: the same one is listed once more', async () => {
   let isFailing = true
   const onList = ({ size }: ListQuery): void => {
