@@ -28,10 +28,14 @@ const limitsOne =
 const pausesLists = ({ faults }: Sandbox): void =>
   faults.set({ operation: 'list', fault: { kind: 'status', status: 503, headers: { 'retry-after': '60' } } })
 
+const listsSlowly = ({ faults }: Sandbox): void =>
+  faults.set({ operation: 'list', fault: { kind: 'latency', ms: 3000 } })
+
 const slowly = (sandbox: Sandbox): void => void sandbox.read({ delivery: { mode: 'async', delayMs: 5000 } })
 
 test.each<[what: string, code: number, prepare: ((sandbox: Sandbox) => void) | undefined, env?: DaemonOptions['env']]>([
   ['more than the backlog holds, slowly', 0, slowly, { RECONCILER_BACKLOG_MAX_RECORDS: '10' }],
+  ['a list that is under way for seconds', 0, listsSlowly],
   ['a subscription that is limited alone', 0, limitsOne(0.2)],
   ['rows that cannot be read', 1, (sandbox) => sandbox.read({ ids: 'ulid' })],
   ['retries that are throttled', 1, answers('retry', 429)],

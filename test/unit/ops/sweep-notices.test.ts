@@ -55,6 +55,11 @@ test.each<[string, Partial<StatusState>, RegExp[]]>([
     [/^trouble: The platform cannot be listed/, /^trouble: 1 delivery expires soon .* Raise the timeout\. Or/],
   ],
   [
+    'lists that fail, but not those of the last sweep',
+    { ...sweepFailed, sweeps: [] },
+    [/^waiting: No list call has succeeded since/, /^working: 1 delivery leaves the window soon, but is retried first\./],
+  ],
+  [
     'no token while no retry is tried',
     {
       tokenTrouble: {

@@ -4,6 +4,7 @@ import { describe, expect, test } from 'vitest'
 import type { ListQuery } from '../../../src/platform/operations.ts'
 import { PlatformFailure } from '../../../src/platform/http/response.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
+import { FiltersIgnored } from '../../../src/reconcile/sweep/list-slice.ts'
 import { sweep, type SkippedSlice, type SweepOptions } from '../../../src/reconcile/sweep/sweep.ts'
 import type { Fence } from '../../../src/reconcile/retry/dispatcher.ts'
 import type { Span } from '../../../src/reconcile/window.ts'
@@ -168,6 +169,13 @@ describe('what cannot be listed', () => {
       expect(platform.lists.length).toBeLessThan(1000)
     },
   )
+
+  test('a platform that answers each second with all it has ends it, before that is read to its end', async () => {
+    const platform = failing(() => false, undefined, { ignores: ['from', 'to'], maxPageSize: 10 })
+    const span = { from: start, to: start + 1 }
+    await expect(run(platform, { span, sliceRecords: 25 })).rejects.toBeInstanceOf(FiltersIgnored)
+    expect(platform.lists.length).toBeLessThan(16)
+  })
 
   test.each(['unauthorized', 'forbidden', 'throttled'] as const)('%s ends it, after few calls', async (reason) => {
     const platform = failing(({ page }) => page === 2, trouble(reason))
