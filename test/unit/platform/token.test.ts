@@ -97,7 +97,7 @@ const scripts: Record<string, string> = {
     wait 100ms; ask; wait 8.9s; answers -> token-2 1; stop`,
   'a server that is behind: the refusal is repeated once, at once, with the time corrected': `
     given skewMs=-3600000
-    replies judge; get -> token-2; wait 10s; void token-2; wait 20s; get -> token-3; expires -> 3600s; judged -> bad good good; gaps -> 0 30`,
+    replies judge; get -> token-2; wait 10s; void token-2; wait 20s; get -> token-3; expires -> 3600s; judged -> bad good good; gaps -> 0 30; said -> none`,
   'a server that is set: again': `
     given skewMs=-3600000
     replies judge; get -> token-2; wait 10s; void token-2; jump 0s -50s; wait 20s; get -> token-4; expires -> 3600s

@@ -110,6 +110,23 @@ describe('learning from a listing', () => {
     expect(backlog.size()).toBe(0)
   })
 
+  const [earlier, later] = [{ lastAttemptLocal: now - hourMs }, { lastAttemptLocal: now - 1 }]
+  test.each<[string, Partial<WebhookRecord>, proven: number, isTaken: boolean]>([
+    ['it as it was', {}, 0, true],
+    ['another attempt', { attempts: 4 }, 2, true],
+    ['a later one that is not counted', later, 2, true],
+    ['an earlier one, of another clock', earlier, 0, true],
+    ['one fewer: the list lags behind', { attempts: 2 }, 0, false],
+    ['one fewer, and a later one', { attempts: 2, ...later }, 2, true],
+  ])('a row that shows %s: so many tries are proven', (_, row, provenTries, isTaken) => {
+    const record = due({ attempts: 3, lastAttemptLocal: now - minuteMs })
+    const entry = new FailedRecord(record, { zone: utc, now })
+    entry.note({ tries: 2 })
+    entry.show({ ...record, ...row }, { zone: utc, now })
+    const { attempts, lastAttemptLocal } = isTaken ? { ...record, ...row } : record
+    expect(entry).toMatchObject({ provenTries, attempts, lastAttemptLocal })
+  })
+
   /** [what, how it was seen as successful, the row, asked for so long after, held] */
   const seen = { attempts: 2, lastAttemptLocal: now + 50 }
   const second = 1000
