@@ -24,7 +24,9 @@ const minuteMs = 60_000
 const swept = { lastFullSweepAt: incidentNow - 12_000, lastCompleteSweepAt: incidentNow - 12_000 }
 
 function pageOf(state: StatusState, options: Partial<PageView> = {}): string {
-  return renderPage(toStatus(state), { refreshes: true, commandPrefix: '', ...options })
+  const page = renderPage(toStatus(state), { refreshes: true, commandPrefix: '', ...options })
+  expect(page).not.toContain('And 0 ')
+  return page
 }
 
 /** The page's text: without markup, blanks made one. */
