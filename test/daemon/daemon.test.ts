@@ -64,6 +64,14 @@ test('a bug that a sweep meets ends the daemon, and the server with it', async (
   expect(scene.open()).toBe(0)
 })
 
+test('so does a bug that a call of the Lease meets', async () => {
+  const bug = new TypeError('bug')
+  const lease = { read: () => Promise.reject(bug) } as never
+  const scene = startDaemon({ lease, env: { RECONCILER_LEADER_ELECTION_KIND: 'kubernetes' } })
+  await expect(scene.clock.run(scene.running, 1000)).rejects.toBe(bug)
+  expect(scene.open()).toBe(0)
+})
+
 test("the operator's commands are open to the token, which no log line has, and to other hosts when set so", async () => {
   const from = (remoteAddress: string): never =>
     ({ headers: { authorization: `Bearer ${token}` }, socket: { remoteAddress } }) as never

@@ -64,6 +64,7 @@ test.each<[string, string | Uint8Array, string]>([
   ['jq without -c', '[{"type":"a-b","entityId":"1"}]', 'jq -c'],
   ['jq of one row, indented', '{\n  "type": "a-b"\n}\n', 'line 1: "{"'],
   ['an error', 'ERROR:  relation "processed" does not exist\n', 'header that is not understood'],
+  ['an id that is empty', 'type,entityId\na-b,\n', 'line 2'],
   ['a number as id', '{"type":"a-b","entityId":1}\n', 'line 1'],
   ['a quote that stays open', 'a-b,1\n"c-d,2\n', 'line 2'],
   ['no line ends', `a-b,1\nc-d,${'2'.repeat(1_200_000)}`, 'line 2: longer than 1 MiB, "c-d,2'],

@@ -67,4 +67,7 @@ test('it waits longer after each refusal in a row, and as long as the platform a
   limits.learn(subscriptions.of('a'), served)
   await clock.advance(3_600_000)
   expect(unservedForMs()).toBe(0)
+  // No burst after an idle hour.
+  limits.sent(subscriptions.of('a'))
+  expect(subscriptions.throttleOf('a', clock.monotonic())?.waitsForMs).toBeGreaterThan(1000)
 })
