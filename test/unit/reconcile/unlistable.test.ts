@@ -96,44 +96,29 @@ test.each<[name: string, refuses: Refuses, first: number, later: number]>([
   },
 )
 
-test('a part that is tried again is unlisted until it is listed, also where the sweep is broken off', () => {
+test('a part rests twice as long each time, up to an hour, also where it grows; it is one until it is listed', () => {
   let now = 0
   const unlistable = createUnlistable(() => now)
-  const [part, apart, whole] = [
-    { from: 0, to: day },
-    { from: 2 * day, to: 3 * day },
-    { from: 0, to: week },
-  ]
-  for (const span of [apart, part]) unlistable.failed(span, new PlatformFailure('bad-request', 400, 'list'))
-  const shown = (): unknown => unlistable.parts().map(({ span }) => span)
-  for (let sweeps = 0; sweeps < 2; sweeps += 1) {
-    now += hour * 1000
-    expect(unlistable.plan(whole).resting).toEqual([])
-    expect(shown()).toEqual([part, apart])
-  }
-  unlistable.listed(whole)
-  expect(shown()).toEqual([])
-})
-
-test('a part that grows at its edge is tried when it was due, and rests twice as long each time, up to an hour', () => {
-  let now = 0
-  const unlistable = createUnlistable(() => now)
+  const whole = { from: 0, to: week }
   const rests: number[] = []
   const fail = (from: number): void => {
     unlistable.failed({ from, to: from + minute }, new PlatformFailure('bad-request', 400, 'list'))
   }
-  fail(0)
+  for (const from of [day, 0]) fail(from)
   for (let tries = 1; tries < 9; tries += 1) {
     const [{ dueAt = 0 } = {}] = unlistable.parts()
     rests.push((dueAt - now) / 1000)
     now = dueAt - 1
     fail(tries * minute)
-    expect(unlistable.plan({ from: 0, to: minute }).ahead).toEqual([])
+    expect(unlistable.plan(whole).resting[0]?.span).toEqual({ from: 0, to: (tries + 1) * minute })
     now = dueAt
     expect(unlistable.plan({ from: 0, to: minute }).resting).toEqual([])
+    expect(unlistable.parts()).toMatchObject([{ dueAt }, { span: { from: day } }])
     fail(0)
   }
   expect(rests).toEqual([60, 120, 240, 480, 960, 1920, 3600, 3600])
+  unlistable.listed(whole)
+  expect(unlistable.parts()).toEqual([])
 })
 
 test('a failure of a moment teaches nothing about spans: the same one is listed once more', async () => {
