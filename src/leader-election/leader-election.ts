@@ -101,7 +101,7 @@ export function createElection(options: ElectionOptions): Election {
 
   /** A read that shows our last write confirms it: the response was lost, or reported a failure. */
   function leadByRead(lease: Lease | undefined): void {
-    if (unconfirmed === undefined || lease?.version === undefined || lease.holder !== identity) return
+    if (unconfirmed === undefined || lease?.holder !== identity) return
     // The API formats the same time differently.
     const isWritten = parseInstant(lease.renewTime ?? '') === parseInstant(unconfirmed.renewTime)
     if (isWritten) leadFrom(unconfirmed.asked, lease)

@@ -47,6 +47,8 @@ function time(at: Date | null, now: Date): Part {
 /** A link to the unfolded page. */
 const whole = (id: string, text: string): Html => html`<a href="?refresh=off#${id}">${text}</a>`
 const more = (text: Part): Html => html`<p class="sub">${text}</p>`
+/** A sentence on what is not shown, unless that is nothing. */
+const moreOf = (left: number, text: string): Part => left > 0 && more(text)
 const lines = (texts: readonly string[]): Html[] => texts.map((text) => html`<span class="row">${word(text)}</span> `)
 const chip = (level: Level): Html => html`<b class="level ${level}">${level}</b>`
 
@@ -169,8 +171,8 @@ function causes(status: StatusDocument, options: PageView): Part {
   const left = total - shown.length
   return section('causes', 'Missing by cause', [
     table('By subscription and the response to the last failed delivery.', causeColumns, rows),
-    left > 0 && more(`And ${counted(left, 'cause', 'causes')} with ${counted(hidden, 'delivery', 'deliveries')}.`),
-    onlyCounted > 0 && more(`And ${onlyCountedText(onlyCounted)}`),
+    moreOf(left, `And ${counted(left, 'cause', 'causes')} with ${counted(hidden, 'delivery', 'deliveries')}.`),
+    moreOf(onlyCounted, `And ${onlyCountedText(onlyCounted)}`),
     commands(shown, status, options),
   ])
 }
@@ -236,7 +238,7 @@ function unprocessed({ books, now, subscriptions: names }: StatusDocument): Part
   const left = known.total - rows.length
   return section('unprocessed', 'Delivered and not processed', [
     table('Acknowledged with 2xx but not in the receiver’s ledger.', unprocessedColumns, rows),
-    left > 0 && more(`And ${counted(left, 'more cause')}.`),
+    moreOf(left, `And ${counted(left, 'more cause')}.`),
     more(html`By id: <a href="records?group=unprocessed">/records?group=unprocessed</a>.`),
   ])
 }

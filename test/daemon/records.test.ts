@@ -24,6 +24,7 @@ test('all that is held comes once, the oldest event first, in pages of any size'
   day.seed(60, [100, 12])
   const daemon = await observed(day)
   expect(await daemon.records('')).toMatchObject({ count: 100 })
+  expect(daemon.ops().status().unlisted).toBeNull()
   const whole = await daemon.records('limit=1000')
   expect(whole).toMatchObject({ status: 200, source: 'memory', count: 107, next: null, incomplete: null, error: null })
   const ids = whole.records.map(({ webhookId }) => webhookId)

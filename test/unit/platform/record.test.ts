@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { createTimeZone } from '../../../src/platform/time-zone.ts'
 import {
   mayBeOfRecord,
+  readReceiverResponse,
   readRecord,
   refusesRecord,
   type UnreadableRow,
@@ -83,6 +84,11 @@ test.each<[UnreadableRow['field'], unknown[]]>([
     const expected = { unreadable: true, field, id: field === 'row' || field === 'id' ? undefined : id }
     expect(readRecord(odd, zone)).toEqual(expected)
   }
+})
+
+test("the receiver's words are texts, or none", () => {
+  const row = { id: id.toUpperCase(), lastAttemptErrorMessage: 'reset', responsePayload: '' }
+  expect(readReceiverResponse(row)).toEqual({ id, error: 'reset', body: null })
 })
 
 test('a client error rejects its record, unless any record would get it; a 500 may be of the record', () => {

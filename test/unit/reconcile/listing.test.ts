@@ -58,6 +58,15 @@ test.each<[string, FakePlatformOptions, Seen]>([
   ['whole pages, where the total alone proves nothing', { records: failed(20) }, { records: 20, calls: 3 }],
   ['one record on each page', { records: failed(5), maxPageSize: 1 }, { records: 5, calls: 6 }],
   ['no metadata at all: read twice', noMetadata, { records: 35, calls: 10 }],
+  [
+    'rows of other times that are not listed at these',
+    {
+      records: [...failed(5), ...foreign],
+      ignores: ['from', 'to'],
+      hides: ({ eventId }: { eventId?: string }) => eventId !== undefined,
+    },
+    { records: 5, unexpected: { time: 2, status: 0 }, verdict: 'missed', calls: 2 },
+  ],
   ['no total, on a page', { records: failed(5), totals: 'none' }, { records: 5, calls: 2 }],
   ['a total of zero: read twice', { totals: 'zero' }, { records: 35, calls: 10 }],
   ['a total twice the truth', { totals: 'double' }, { records: 35, calls: 12, verdict: 'missed' }],
