@@ -76,6 +76,7 @@ describe('what is wrong', () => {
       4,
       [
         /\nok +token [^\n]*\nFAILED +list call +list: forbidden \(HTTP 403\): sandbox\.fault: A fault of the sandbox; GET\s+\S+\n +-> have/,
+        /\n- +time zone +not checked/,
       ],
     ],
     [

@@ -1,6 +1,5 @@
 // The platform's circuit breaker: what stops the retries, how gently it asks whether they may go on, and what lets them.
 import { expect, test } from 'vitest'
-import { failureOf } from '../../../src/reconcile/platform-trouble.ts'
 import { play } from '../../support/script.ts'
 
 /** After what happens: the retries that may go out (all, one at a time, none), the trouble, and the pings since the last time. */
@@ -109,8 +108,4 @@ test('jitter makes the pauses only ever shorter', async () => {
   await play('start; list 500; note 500 3; lists -> 1; wait 550ms; lists -> 1; wait 1050ms; lists -> 1', {
     random: 0.999,
   })
-})
-
-test('a bug is no failure of the platform', () => {
-  expect(failureOf(new TypeError('a bug'))).toBeUndefined()
 })
