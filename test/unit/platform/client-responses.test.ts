@@ -183,7 +183,7 @@ test.each([
   ['nothing, of a page that has nothing but zeros', { metadata: { page: {} } }, { rows: 0, total: 0 }],
   ['null, behind the last row', wirePage(null, { totalElements: '100' }), { rows: 0, total: 100 }, 1],
   ['null, with a total of 1', wirePage(null), { reason: 'invalid-body' }],
-  ['nothing, in an error of that form', { code: 'x', metadata: { page: {} } }, { reason: 'other' }],
+  ['nothing, in an error of that form', { code: 'x', data: {}, metadata: { page: {} } }, { reason: 'invalid-body' }],
   ['null, without a total', { data: { webhooks: null } }, { reason: 'invalid-body' }],
 ])('an empty list, its array written as %s', async (_, body, expected, page = 0) => {
   const under = createClientUnderTest()
