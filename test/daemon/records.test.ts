@@ -4,8 +4,10 @@ import { createRecordsEndpoint, createResponseEndpoint } from '../../src/ops/rec
 import { renderPage } from '../../src/ops/page.ts'
 import { findForPage, readRecordsQuery, type FoundOnPage } from '../../src/ops/records-page.ts'
 import { listParameter } from '../../src/platform/wire.ts'
+import { sweepNumbers } from '../../src/reconcile/policy.ts'
 import { gapsOf } from '../../src/records/records.ts'
-import { beginDay, emptyPage, hourMs, pagesOf, token, type Day, type RunningDaemon } from '../support/daemon.ts'
+import { beginDay, emptyPage, hourMs, pagesOf, token } from '../support/daemon.ts'
+import type { DaemonOptions, Day, RunningDaemon } from '../support/daemon.ts'
 import { team, textOf } from '../support/ops-server.ts'
 
 /** 40 due, 30 of them of one subscription, and 7 exhausted records, which nothing retries. */
@@ -188,6 +190,9 @@ describe('the page', () => {
 })
 
 describe('what the daemon does not hold is listed on the platform', () => {
+  /** A span of 2,400 records is no single slice. */
+  const shortSlices = { policy: { sweep: { ...sweepNumbers, sliceRecords: 800 } } }
+
   test('an event that was delivered, one of before the window, and a span that begins there; each once in pages', async () => {
     await using day = await beginDay()
     const old = day.seed(25, [400, 200], { attempts: 3 })
@@ -243,35 +248,36 @@ describe('what the daemon does not hold is listed on the platform', () => {
 
   test('a platform that fails is 503 before a record, and an error with the place behind those that came', async () => {
     await using day = await beginDay()
-    day.seed(12_000, [400, 200], { attempts: 3 })
+    day.seed(2400, [400, 200], { attempts: 3 })
     let left = Infinity
-    const daemon = await day.start({}, ({ method, url }) => {
+    const fail: DaemonOptions['instead'] = ({ method, url }) => {
       if (method !== 'GET' || !url.pathname.endsWith('/webhooks')) return undefined
       left -= 1
       return left < 0 ? { status: 500 } : undefined
-    })
+    }
+    const daemon = await day.start({}, fail, shortSlices)
     left = 0
     expect(await daemon.records('since=500h')).toMatchObject({
       status: 503,
       error: expect.stringContaining('500') as string,
     })
-    left = 70
+    left = 14
     const broken = await daemon.records('since=500h&limit=10000')
     expect(broken.count).toBeGreaterThan(0)
-    expect(broken.count).toBeLessThan(12_000)
+    expect(broken.count).toBeLessThan(2400)
     expect(broken.error).toContain('500')
     left = Infinity
     const rest = await daemon.records(`since=500h&limit=10000&cursor=${broken.next}`)
-    expect(rest).toMatchObject({ error: null, next: null, count: 12_000 - broken.count })
+    expect(rest).toMatchObject({ error: null, next: null, count: 2400 - broken.count })
   })
 
   test('a page that takes too long says where to go on, also where nothing has fitted so far', async () => {
     await using day = await beginDay()
-    day.seed(12_000, [400, 200], { attempts: 3 })
-    const daemon = await day.start()
-    day.sandbox.faults.set({ operation: 'list', fault: { kind: 'latency', ms: 600 } })
+    day.seed(2400, [400, 200], { attempts: 3 })
+    const daemon = await day.start({}, undefined, shortSlices)
+    day.sandbox.faults.set({ operation: 'list', fault: { kind: 'latency', ms: 3000 } })
     for (const [query, all] of [
-      ['', 12_000],
+      ['', 2400],
       ['&type=none', 0],
     ] as const) {
       const pages = await pagesOf(daemon, `since=500h&limit=10000${query}`)
