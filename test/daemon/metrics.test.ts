@@ -1,32 +1,8 @@
 // Metrics that come of several parts, as a whole daemon on a virtual clock shows them.
 import { expect, test } from 'vitest'
-import { emptyPage, periodMs, startDaemon, type RunningDaemon } from '../support/daemon.ts'
+import { emptyPage, startDaemon, type RunningDaemon } from '../support/daemon.ts'
 
 const seconds = (scene: RunningDaemon): number => scene.clock.now() / 1000
-
-test('progress stays due while the platform answers nothing, and is there when it does again', async () => {
-  let isDown = true
-  await using scene = startDaemon({
-    instead: ({ method }) => (isDown && method === 'GET' ? { status: 500, body: {} } : undefined),
-  })
-  const startedAt = seconds(scene)
-  await scene.clock.advance(20 * 60_000)
-  expect(await scene.metric('progress_due_timestamp_seconds')).toBe(startedAt + (2 * periodMs) / 1000)
-  expect(await scene.metric('last_incomplete_sweep_timestamp_seconds')).toBeGreaterThan(startedAt)
-  expect(await scene.metric('last_complete_sweep_timestamp_seconds')).toBe(0)
-
-  isDown = false
-  await scene.clock.advance(1000)
-  scene.tick()
-  await scene.clock.advance(10 * 60_000)
-  expect(await scene.metric('progress_due_timestamp_seconds')).toBeGreaterThan(seconds(scene))
-  const [complete, incomplete] = await Promise.all(
-    ['last_complete_sweep_timestamp_seconds', 'last_incomplete_sweep_timestamp_seconds'].map((name) =>
-      scene.metric(name),
-    ),
-  )
-  expect(complete).toBeGreaterThan(incomplete ?? Infinity)
-})
 
 test('the rest after a slow sweep is no stall', async () => {
   const lists: { answer: () => void }[] = []

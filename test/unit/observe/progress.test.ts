@@ -27,7 +27,10 @@ test('progress is a list, an outcome, or an answer that is about the record', ()
   const isProgress = (fact: TelemetryEvent): boolean => {
     const { progress } = progressOf(minute)
     progress.observe(fact, start + 5)
-    return progress.state().progressDueAt === start + 3 * minute
+    const { progressDueAt } = progress.state()
+    if (progressDueAt === start + 3 * minute) return true
+    expect(progressDueAt, 'as at the start').toBe(start + 2 * minute)
+    return false
   }
   const seen = [sweepFact(), sweepFact({ kind: 'recent' }), sweepFact({ result: 'incomplete' }), outcomeFact()]
   expect([...seen, outcomeFact({ outcome: 'failed-again' })].filter((fact) => !isProgress(fact))).toEqual([])
