@@ -103,6 +103,20 @@ export function partCommands({ breaker, clock, events: all, subscriptions }: Rec
     }
   }
 
+  function settle(subscription: string, count: string, verdict: string, code?: string): void {
+    const responseStatusCode = code === undefined ? null : Number(code)
+    for (const place of taken(subscription, count))
+      subscriptions.settle({ ...place, responseStatusCode }, verdict as ReceiverVerdict, clock.monotonic())
+  }
+
+  /** Of retries of `a`, each sent and known at once. */
+  function learn(verdict: string, count: string, fields: { id?: string }): void {
+    for (let index = 0; index < Number(count); index += 1) {
+      take('a', '1', fields)
+      settle('a', '1', verdict)
+    }
+  }
+
   return {
     note: async (result = '', count = '1') => {
       for (let index = 0; index < Number(count); index += 1) {
@@ -121,9 +135,27 @@ export function partCommands({ breaker, clock, events: all, subscriptions }: Rec
       take(subscription, count, fieldsOf(fields))
     },
     settle: (subscription = '', count = '', verdict = '', code?: string) => {
-      const responseStatusCode = code === undefined ? null : Number(code)
-      for (const place of taken(subscription, count))
-        subscriptions.settle({ ...place, responseStatusCode }, verdict as ReceiverVerdict, clock.monotonic())
+      settle(subscription, count, verdict, code)
+    },
+    learn: (verdict = '', count = '', ...fields) => {
+      learn(verdict, count, fieldsOf(fields))
+    },
+    /** Failures until the circuit opens. */
+    opens: () => {
+      const opened = (): number => subscriptions.counts(clock.monotonic()).open
+      for (let count = 1; count <= 1000; count += 1) {
+        learn('failed-again', '1', {})
+        if (opened() > 0) return count
+      }
+      return 'never'
+    },
+    /** How many may be sent before the first has an outcome. */
+    limit: () => {
+      const sent: number[] = []
+      while (sent.length < 1000 && subscriptions.blocks('a', clock.monotonic()) === undefined)
+        sent.push(subscriptions.send({ subscriptionId: 'a', eventType: 'transfer' }, clock.monotonic()))
+      for (const one of sent) subscriptions.free('a', one)
+      return sent.length
     },
     free: (subscription = '', count = '') => {
       for (const { sent } of taken(subscription, count)) subscriptions.free(subscription, sent)

@@ -296,14 +296,19 @@ export async function runScript(script: string, commands: Commands): Promise<voi
 
 const numbers = ['concurrency', 'latencyMs', 'maxPerSecond', 'maxRecords', 'pages', 'random', 'sliceRecords'] as const
 
+const circuitNumbers = ['failureRatio', 'initialLimit', 'maxLimit'] as const
+
 /** Plays a script on the reconcile parts. It may begin with what they are given. */
 export async function play(script: string, options: ReconcileOptions = {}): Promise<void> {
-  const [given, steps] = givenOf(script, [...numbers, 'circuits', 'initialLimit', 'knowsTime', 'lookbackMs'])
-  const { circuits, initialLimit, knowsTime, lookbackMs, ...plain } = given
+  const [{ circuits, knowsTime, lookbackMs, ...given }, steps] = givenOf(script, [
+    ...[...numbers, ...circuitNumbers],
+    ...(['circuits', 'knowsTime', 'lookbackMs'] as const),
+  ])
+  const ofCircuits = circuitNumbers.filter((name) => name in given)
   const made = platformOf({
-    ...{ circuit: {}, ...options, ...plain },
+    ...{ circuit: {}, ...options, ...given },
     ...(circuits === 1 && { circuit: {} }),
-    ...(initialLimit !== undefined && { circuit: { initialLimit } }),
+    ...(ofCircuits.length > 0 && { circuit: Object.fromEntries(ofCircuits.map((name) => [name, given[name]])) }),
     ...(knowsTime === 0 && { knowsTime: () => false }),
     ...(lookbackMs !== undefined && { policy: { window: { ...defaultPolicy.window, lookback: lookbackMs } } }),
   })
