@@ -163,7 +163,7 @@ export function toPolicy({ circuit, outcome, retry, select, window }: Config, pe
     select,
     backoff: retry.backoff,
     maxAttempts: retry.maxAttempts,
-    outcome: { ...outcome, probeTimeout: circuitNumbers.probeTimeout },
+    outcome,
     circuit: { ...circuit, ...circuitNumbers },
     sweep: sweepNumbers,
     periodMs,

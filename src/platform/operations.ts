@@ -123,7 +123,7 @@ interface ResultMeaning {
   isOfRecord?: true
   /** May concern all records: three in a row trigger a ping (platform breaker). */
   isFailure?: true
-  /** Keeps its place in the circuit for `probeTimeout`, so that a failing platform is not called at the full rate. */
+  /** Keeps its place in the circuit for `probeTimeoutMs`, so that a failing platform is not called at the full rate. */
   keepsPlace?: true
   /** Counts as not accepted. The others shut a gate, or are no rejection. */
   isRefusal?: true

@@ -28,8 +28,6 @@ export interface WindowPolicy {
 export interface OutcomePolicy {
   /** A check after this time without a final outcome makes it unknown. */
   giveUpAfter: number
-  /** `CircuitPolicy.probeTimeout`: a check this long after a lost response that shows the record unchanged gives it up. */
-  probeTimeout: number
 }
 
 export interface SweepPolicy {

@@ -1,6 +1,6 @@
 // What the daemon owes each record by its configuration: computed here once more, and not by the daemon's own code.
 import type { Config } from '../../src/config/schema.ts'
-import { circuitNumbers } from '../../src/reconcile/retry/circuit-breaker.ts'
+import { maxCooldownMs } from '../../src/reconcile/retry/circuit-breaker.ts'
 import { refusesRecord } from '../../src/platform/record.ts'
 import { createTimeZone } from '../../src/platform/time-zone.ts'
 import { soundAtOf, type Scenario } from './scenario.ts'
@@ -67,7 +67,7 @@ export function createExpectations(scenario: Scenario, config: Config): Expectat
   /** A record whose receiver refuses it may hold its place until it is exhausted: where all are blocked so, the others wait for that. */
   function crowdedEndAt(): number {
     const refused = scenario.records.filter(({ kind }) => kind === 'poison' || kind === 'unwanted').length
-    const eachMs = maxAttempts * (backoff.max + circuitNumbers.maxCooldown + scenario.periodMs)
+    const eachMs = maxAttempts * (backoff.max + maxCooldownMs + scenario.periodMs)
     return soundAtOf(scenario) + (refused < config.backlog.maxRecords ? 0 : refused * eachMs)
   }
 
@@ -125,7 +125,7 @@ export function createExpectations(scenario: Scenario, config: Config): Expectat
       let probes = 0
       for (let at = cooldown, pause = cooldown; at <= ms; at += pause) {
         probes += 1
-        pause = Math.min(circuitNumbers.maxCooldown, 2 * pause)
+        pause = Math.min(maxCooldownMs, 2 * pause)
       }
       return probes
     },

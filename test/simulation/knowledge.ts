@@ -1,5 +1,5 @@
 // What one process of the daemon did to each record, and what it was shown of it: made from its calls and its facts alone.
-import { circuitNumbers } from '../../src/reconcile/retry/circuit-breaker.ts'
+import { probeTimeoutMs } from '../../src/reconcile/retry/circuit-breaker.ts'
 import type { TelemetryEvent } from '../../src/observe/events.ts'
 import type { Outcome } from '../../src/reconcile/confirm/evidence.ts'
 import { isSweepPage } from './asked.ts'
@@ -51,7 +51,7 @@ export interface Knowledge {
   inFlight(): ReadonlyMap<string, Call>
   /** Records whose outcome is owed. */
   owed(): ReadonlySet<string>
-  /** Records whose retry failed on the platform's side: each keeps its place in the circuit for `probeTimeout`. */
+  /** Records whose retry failed on the platform's side: each keeps its place in the circuit for `probeTimeoutMs`. */
   failedRetries(): readonly string[]
   sent(call: Call): void
   told(call: Call, told: Told): void
@@ -251,7 +251,7 @@ export function createKnowledge(options: KnowledgeOptions): Knowledge {
         }
         known.mayReplay = false
         if (fact.response.result === 'platform-error' && known.owed === undefined)
-          failures.push({ id: fact.webhookId, until: known.sentAt + circuitNumbers.probeTimeout })
+          failures.push({ id: fact.webhookId, until: known.sentAt + probeTimeoutMs })
       } else if (fact.type === 'outcome') {
         const known = of(fact.webhookId)
         settled(known, fact.outcome)

@@ -3,7 +3,7 @@ import type { TimeZone } from '../../platform/time-zone.ts'
 import { refusesRecord, type WebhookRecord } from '../../platform/record.ts'
 import type { Attempts, FailedRecord, PendingOutcome } from '../failed-record.ts'
 import type { OutcomePolicy } from '../policy.ts'
-import type { ReceiverVerdict } from '../retry/circuit-breaker.ts'
+import { probeTimeoutMs, type ReceiverVerdict } from '../retry/circuit-breaker.ts'
 
 export const outcomes = ['recovered', 'failed-again', 'unknown'] as const
 export type Outcome = (typeof outcomes)[number]
@@ -43,8 +43,8 @@ export function verdictOf(outcome: Outcome, responseStatusCode: number | null): 
  * platform probably never accepted it: 2 min. A record that is absent or processing waits until `giveUpAfter`. Not counted from
  * the PATCH: that of a suspended process is sent when it resumes, just before its deadline.
  */
-export function lostAfterMsOf({ giveUpAfter, probeTimeout }: OutcomePolicy): number {
-  return Math.min(giveUpAfter, probeTimeout)
+export function lostAfterMsOf({ giveUpAfter }: OutcomePolicy): number {
+  return Math.min(giveUpAfter, probeTimeoutMs)
 }
 
 /** Durations in ms. */

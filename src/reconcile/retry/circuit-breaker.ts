@@ -8,13 +8,13 @@ export interface CircuitPolicy {
   maxLimit: number
   /** Share of failed outcomes that opens it. */
   failureRatio: number
-  maxCooldown: number
-  /** A retry without an outcome frees its place after this time. */
-  probeTimeout: number
 }
 
 /** A wrong value starves or floods a receiver. */
-export const circuitNumbers = { maxLimit: 10_000, failureRatio: 0.9, maxCooldown: 300_000, probeTimeout: 120_000 }
+export const circuitNumbers = { maxLimit: 10_000, failureRatio: 0.9 }
+export const maxCooldownMs = 300_000
+/** A retry without an outcome frees its place after this time. */
+export const probeTimeoutMs = 120_000
 
 export const circuitStates = ['closed', 'half-open', 'open'] as const
 /** `open`: in its cooldown; `half-open`: its cooldown has ended, and it has not closed yet; `closed`: normal. */
@@ -168,7 +168,7 @@ function opened(
   policy: CircuitPolicy,
 ): Circuit {
   const before = 'opening' in circuit ? circuit : undefined
-  const cooldownMs = before === undefined ? policy.cooldown : Math.min(policy.maxCooldown, 2 * before.cooldownMs)
+  const cooldownMs = before === undefined ? policy.cooldown : Math.min(maxCooldownMs, 2 * before.cooldownMs)
   const firstFailedAt = Math.min(...circuit.outcomes.last.map(({ failedAt = Infinity }) => failedAt))
   const { at = now, failedAgain = 0, failedAt = firstFailedAt, judged = 0 } = before?.opening ?? {}
   return {

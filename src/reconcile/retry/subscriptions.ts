@@ -6,6 +6,7 @@ import {
   learn,
   limitOf,
   newCircuit,
+  probeTimeoutMs,
   stateOf,
   type Circuit,
   type CircuitPolicy,
@@ -126,7 +127,7 @@ export interface Subscriptions {
    * Undefined unless the platform limits its retries alone: for how long they wait, and how long all are refused; in ms.
    */
   throttleOf(id: string, now: number): { waitsForMs: number; unservedForMs: number } | undefined
-  /** Reserves a place for a retry, for `probeTimeout` at most. Returns its number. */
+  /** Reserves a place for a retry, for `probeTimeoutMs` at most. Returns its number. */
   send(record: Pick<FailedRecord, 'eventType' | 'subscriptionId'>, now: number): number
   /** Reports the outcome of a retry with the receiver's response, and frees its place. */
   settle(retry: Settled, verdict: ReceiverVerdict, now: number): void
@@ -284,7 +285,7 @@ export function createSubscriptions(
     send({ eventType, subscriptionId }, now) {
       const subscription = of(subscriptionId)
       subscription.sent += 1
-      const place = { subscription, sent: subscription.sent, endsAt: now + policy.probeTimeout }
+      const place = { subscription, sent: subscription.sent, endsAt: now + probeTimeoutMs }
       subscription.places.push(place)
       held.add(place)
       Object.assign(subscription, { lastEventType: eventType, neededAt: now })

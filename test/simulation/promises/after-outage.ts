@@ -1,9 +1,9 @@
 // A receiver that takes a part of its deliveries after an outage, or refuses single records, is not taken for dead any longer. @see docs/architecture.md "Circuits"
-import { circuitNumbers } from '../../../src/reconcile/retry/circuit-breaker.ts'
+import { maxCooldownMs } from '../../../src/reconcile/retry/circuit-breaker.ts'
 import type { Watcher, WatcherOptions } from './watcher.ts'
 
 /** From the first probe that is due after the outage to the closed circuit: the part that is taken may fail five rounds by chance. */
-const boundMs = 5 * circuitNumbers.maxCooldown + 60_000
+const boundMs = 5 * maxCooldownMs + 60_000
 
 export function createAfterOutageWatcher({ exercise, scenario, timeline, violate }: WatcherOptions): Watcher {
   const [outage] = scenario.receivers[0]?.outages ?? []

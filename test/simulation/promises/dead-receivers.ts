@@ -1,5 +1,5 @@
 // What a process has delivered to receivers that have been dead since it started is little. @see docs/architecture.md "Circuits"
-import { circuitNumbers } from '../../../src/reconcile/retry/circuit-breaker.ts'
+import { probeTimeoutMs } from '../../../src/reconcile/retry/circuit-breaker.ts'
 import { looksFailed } from '../scenario.ts'
 import type { Watcher, WatcherOptions } from './watcher.ts'
 
@@ -30,14 +30,13 @@ export function createDeadReceiversWatcher(options: WatcherOptions): Watcher {
   function limitOfOne(): number {
     const elapsed = timeline.now() - startedAt
     const { initialLimit } = config.circuit
-    const { probeTimeout } = circuitNumbers
     // What an attempt under way shows may be another response.
     const series = looksFailed(scenario.habits) ? 2 : 1
     const probes = maxProbes * (series * expectations.probesWithin(elapsed) + 3)
     // A retry whose outcome stays unknown gives its place back after a while.
     const longestDelivery = scenario.habits.queue[1] + scenario.habits.deliveryTimeout
-    const isVague = hasFaults || longestDelivery > probeTimeout / 2 || scenario.habits.hidden?.by === 'all'
-    const givenBack = isVague ? Math.floor(elapsed / probeTimeout) * initialLimit : 0
+    const isVague = hasFaults || longestDelivery > probeTimeoutMs / 2 || scenario.habits.hidden?.by === 'all'
+    const givenBack = isVague ? Math.floor(elapsed / probeTimeoutMs) * initialLimit : 0
     return initialLimit + Math.min(initialLimit - 1, 9) + probes + givenBack
   }
 

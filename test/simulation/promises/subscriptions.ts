@@ -1,5 +1,5 @@
 // What may hold the retries of each subscription, as it is seen from outside: its circuit, and slots that others have. @see docs/architecture.md "Circuits"
-import { circuitNumbers } from '../../../src/reconcile/retry/circuit-breaker.ts'
+import { probeTimeoutMs } from '../../../src/reconcile/retry/circuit-breaker.ts'
 import type { TelemetryEvent } from '../../../src/observe/events.ts'
 import type { Call } from '../network.ts'
 import type { WatcherOptions } from './watcher.ts'
@@ -40,7 +40,6 @@ export function createSubscriptions(options: WatcherOptions): Subscriptions {
   const { config, knowledge, platform, timeline, violate } = options
   const { concurrency } = config.retry
   const { initialLimit } = config.circuit
-  const { probeTimeout } = circuitNumbers
   const startedAt = timeline.now()
   const subscriptions = new Map<string, Subscription>()
   /** When all slots were last taken by several subscriptions: one alone leaves the last slot to the others. */
@@ -51,9 +50,9 @@ export function createSubscriptions(options: WatcherOptions): Subscriptions {
   const unused = { changedAt: startedAt, recoveredAt: -Infinity, heldUntil: -Infinity, inFlight: 0, pausedAt: Infinity }
   const of = (id: string): Subscription => subscriptions.getOrInsertComputed(id, () => ({ state: 'closed', ...unused }))
 
-  /** Retries of a subscription that may have held a place in its circuit at `at` and since: each for `probeTimeout`. */
+  /** Retries of a subscription that may have held a place in its circuit at `at` and since: each for `probeTimeoutMs`. */
   function heldPlaces(id: string, at: number): number {
-    const since = at - probeTimeout - slackMs
+    const since = at - probeTimeoutMs - slackMs
     const isHeld = (owed: string): boolean => knowledge.of(owed).sentAt > since
     const places = [...[...knowledge.owed()].filter(isHeld), ...knowledge.failedRetries()]
     return places.filter((place) => platform.records.get(place)?.subscriptionId === id).length
@@ -126,7 +125,7 @@ export function createSubscriptions(options: WatcherOptions): Subscriptions {
       if (fact.type !== 'retry') subscription.changedAt = timeline.now()
       // A failed retry keeps its place, and nothing is seen when its time is over.
       const keepsPlace = fact.type === 'retry' && fact.response.result === 'platform-error'
-      noteCircuit(id, keepsPlace ? knowledge.of(fact.webhookId).sentAt + probeTimeout : timeline.now())
+      noteCircuit(id, keepsPlace ? knowledge.of(fact.webhookId).sentAt + probeTimeoutMs : timeline.now())
     },
     scraped: noteSlots,
   }
