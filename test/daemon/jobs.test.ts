@@ -365,7 +365,8 @@ test('records before the window neither expire soon nor have expired: not while 
   expect(await shown()).toEqual({ ...calm, missing: 5 })
   await daemon.ops().control.pause.resume()
   await daemon.goOn(5)
-  for (const id of ids) expect(await daemon.job('GET', `/${id}`)).toMatchObject({ sums: { found: 5, 'failed-again': 5 } })
+  for (const id of ids)
+    expect(await daemon.job('GET', `/${id}`)).toMatchObject({ sums: { found: 5, 'failed-again': 5 } })
   expect(await shown()).toEqual({ ...calm, missing: 0 })
 })
 

@@ -57,7 +57,10 @@ test.each<[string, Partial<StatusState>, RegExp[]]>([
   [
     'lists that fail, but not those of the last sweep',
     { ...sweepFailed, sweeps: [] },
-    [/^waiting: No list call has succeeded since/, /^working: 1 delivery leaves the window soon, but is retried first\./],
+    [
+      /^waiting: No list call has succeeded since/,
+      /^working: 1 delivery leaves the window soon, but is retried first\./,
+    ],
   ],
   [
     'no token while no retry is tried',

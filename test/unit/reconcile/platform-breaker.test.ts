@@ -1,5 +1,5 @@
 // The platform's circuit breaker: what stops the retries, how gently it asks whether they may go on, and what lets them.
-import { expect, test } from 'vitest'
+import { test } from 'vitest'
 import { play } from '../../support/script.ts'
 
 /** After what happens: the retries that may go out (all, one at a time, none), the trouble, and the pings since the last time. */
