@@ -146,7 +146,7 @@ describe('what is wrong', () => {
         prepare: (sandbox) => sandbox.seed({ count: 1, from: systemClock.now() - 1e7, to: systemClock.now() - 1e7 }),
       },
       1,
-      [/\nFAILED +list call [^;]+; failed records [^;]+: 1; a status or time as filter\s+hides records\n/],
+      [/\nFAILED +list call [^;]+; failed records [^;]+: 1; the filter by status or\s+time hides\s+records\n/],
     ],
     [
       'a wrong time zone: events of the future',
