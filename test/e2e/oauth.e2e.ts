@@ -31,7 +31,12 @@ const minute = 60_000
 const certificateOf = (keys: TestKeys | undefined): string => keys?.certificatePem ?? ''
 
 test.each<[string, Partial<OauthServerOptions> & { aheadMs?: number }, number, RegExp]>([
-  ['a key that is registered', {}, 0, /\nok +token +assertion accepted; the token is valid for 600 s\nok +list call/],
+  [
+    'a key that is registered',
+    {},
+    0,
+    /\nok +token +assertion accepted; the token is valid for (599|600) s\nok +list call/,
+  ],
   [
     'a host whose clock is ahead',
     { aheadMs: 10 * minute },

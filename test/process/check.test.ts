@@ -52,8 +52,17 @@ interface Wrong {
   prepare?: (sandbox: Sandbox) => void
 }
 const refused = 'http://127.0.0.1:1'
+const noFailure = /^(?![^]*FAILED)/
+function seedOld(sandbox: Sandbox): void {
+  sandbox.seed({ count: 1, from: systemClock.now() - 1e7, to: systemClock.now() - 1e7 })
+}
+/** Lists of all times alone hang. */
+function hangLists({ faults }: Sandbox): void {
+  const when = ({ query }: { query: URLSearchParams }): boolean => !query.has('data.webhook.eventDateTimeFrom')
+  faults.set({ operation: 'list', fault: { kind: 'hang' }, when })
+}
 
-describe('what is wrong', () => {
+describe('what is wrong, and what is not', () => {
   test.each<[string, Wrong, number, RegExp[]]>([
     [
       'an unusable configuration: nothing after it is checked',
@@ -116,7 +125,7 @@ describe('what is wrong', () => {
       'a wrong total is that of the platform; warnings alone are 0',
       {
         readings: { totals: 'zero', skewMs: 90_000 },
-        prepare: (sandbox) => sandbox.seed({ count: 1, from: systemClock.now() - 1e7, to: systemClock.now() - 1e7 }),
+        prepare: seedOld,
       },
       0,
       [
@@ -134,7 +143,7 @@ describe('what is wrong', () => {
       'a filter that hides failed records',
       {
         readings: { statusHides: true },
-        prepare: (sandbox) => sandbox.seed({ count: 1, from: systemClock.now() - 1e7, to: systemClock.now() - 1e7 }),
+        prepare: seedOld,
       },
       1,
       [/\nFAILED +list call +response in \d+ ms; [^;]+; the filter by status or time\s+hides records\n +-> then/],
@@ -143,10 +152,22 @@ describe('what is wrong', () => {
       'bounds of another zone: they hide failed records that are listed without them',
       {
         readings: { boundsLaterSeconds: 7200 },
-        prepare: (sandbox) => sandbox.seed({ count: 1, from: systemClock.now() - 1e7, to: systemClock.now() - 1e7 }),
+        prepare: seedOld,
       },
       1,
       [/\nFAILED +list call [^;]+; failed records [^;]+: 1; the filter by status or\s+time hides\s+records\n/],
+    ],
+    [
+      'spans of an hour alone are listed',
+      { readings: { listLimits: { maxSpan: 3600 } }, prepare: seedOld },
+      0,
+      [noFailure],
+    ],
+    [
+      'a list of all times is never answered',
+      { env: () => ({ RECONCILER_PLATFORM_REQUEST_TIMEOUT: '2s' }), prepare: hangLists },
+      0,
+      [noFailure],
     ],
     [
       'a wrong time zone: events of the future',
