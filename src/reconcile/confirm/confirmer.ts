@@ -139,8 +139,8 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
 
   return {
     msUntilRound() {
-      const dueAt = Math.max(outcomes.soonestCheckAt(), backoff.until(), roundAt + roundMs)
-      return dueAt - clock.monotonic()
+      const nextRoundAt = Math.max(outcomes.soonestCheckAt(), backoff.until(), roundAt + roundMs)
+      return nextRoundAt - clock.monotonic()
     },
     async check(signal) {
       const round: Round = { signal, calls: 0, failures: 0, unreadable: createUnreadableSum() }
