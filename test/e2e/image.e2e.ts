@@ -2,7 +2,7 @@
 import { execFileSync } from 'node:child_process'
 import { globSync, lstatSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import type { Sandbox } from '../../sandbox/sandbox.ts'
 import { startPlatform } from '../support/platform.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
@@ -17,6 +17,9 @@ const repository = join(import.meta.dirname, '../..')
 const { version } = JSON.parse(readFileSync(join(repository, 'package.json'), 'utf8')) as { version: string }
 const obstacle = imageObstacle()
 const records = 200
+
+// A build takes minutes where all cores are busy.
+vi.setConfig({ testTimeout: 900_000, hookTimeout: 900_000 })
 
 /** Another port than the default: the namespaces of the test share this machine's network. */
 const port = 21_964
@@ -50,7 +53,7 @@ describeWith(obstacle, 'image', () => {
 
   beforeAll(() => {
     image = buildImage()
-  }, 900_000)
+  })
   afterAll(() => {
     image[Symbol.dispose]()
   })
@@ -186,7 +189,7 @@ describeWith(obstacle, 'the files of an image', () => {
     })
     expect(Date.parse(labels[name('created')] ?? '')).toBeLessThan(systemClock.now())
     expect(labels).toHaveProperty([name('source')])
-  }, 900_000)
+  })
 
   test('are those of arm64 where that is asked for', () => {
     using image = buildImage(undefined, 'arm64')
@@ -200,5 +203,5 @@ describeWith(obstacle, 'the files of an image', () => {
     expect(readFileSync(join(image.root, 'var/lib/dpkg/status'), 'utf8').match(/^Architecture: .*$/gm)).toEqual(
       Array.from({ length: 4 }, () => 'Architecture: arm64'),
     )
-  }, 900_000)
+  })
 })

@@ -5,6 +5,7 @@ import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { chromium, type Browser, type BrowserContextOptions, type Page } from 'playwright-core'
 import { expect } from 'vitest'
+import { waitableMs } from './limits.ts'
 
 /** Where pictures are put: git passes it over. */
 const artifacts = join(import.meta.dirname, '../../test-artifacts')
@@ -41,6 +42,7 @@ export interface OpenPage extends AsyncDisposable {
 /** A page in a context of its own. */
 export async function openPage(browser: Browser, url: string, options: BrowserContextOptions = {}): Promise<OpenPage> {
   const context = await browser.newContext(options)
+  context.setDefaultTimeout(waitableMs())
   const page = await context.newPage()
   const [complaints, asked]: [string[], string[]] = [[], []]
   page.on('console', (message) => {
