@@ -78,14 +78,17 @@ describeWith(noTerminal, 'on a terminal', () => {
     expect(lines.join('\n')).toMatch(/: 40 retries\n {2}recovered +40\n/)
   })
 
-  test('Ctrl-C at the question of retry ends it with 130, and nothing is retried', async () => {
+  test.each([
+    ['Ctrl-C', ctrlC, 130],
+    ['Ctrl-D', '\u0004', 1],
+  ])('%s at the question of retry ends it, and nothing is retried', async (_, typed, code) => {
     await using sandbox = await startPlatform()
     seedTried(sandbox, 101)
     await using daemon = await startBeside(sandbox, patient)
     const session = onTerminal(['retry', '--since', '7d'], 100, daemon.env)
     await expect.poll(session.screen).toContain('retry 101 records? [y/N]')
-    session.type(ctrlC)
-    expect(await session.ended, session.screen()).toBe(130)
+    session.type(typed)
+    expect(await session.ended, session.screen()).toBe(code)
     expect(sandbox.counts()).toMatchObject({ failed: 101, successful: 0 })
   })
 

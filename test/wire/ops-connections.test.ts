@@ -91,6 +91,18 @@ test.each([
   expect(socket.bytesRead).toBeLessThan(large.length)
 })
 
+test('a client that does not take its answer holds up the end for a second', async () => {
+  await using scene = await open(large)
+  const socket = await connected(scene.port, get)
+  await expect.poll(scene.answered).toBe(1)
+  const end = scene.close()
+  await scene.clock.advance(999)
+  expect(socket.closed).toBe(false)
+  await scene.clock.advance(1)
+  await closed(socket)
+  await end
+})
+
 test('of more than 256 connections the oldest gives way', async () => {
   await using scene = await open(large)
   const oldest = await connected(scene.port)

@@ -254,7 +254,6 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     await list(span, current)
     newestSeenTo = span.to
     if (current.skipped.length === 0) findings.seenUntil = begunAt - window.settle
-    schedule.done('recent', current.worked())
     return span
   }
 
@@ -293,6 +292,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
       current.filtersHid = filters.hide
       backlog.evictions.begin()
       const newest = await listNewest(current)
+      schedule.done('recent', current.worked())
       current.older = { left: [{ from: whole.from, to: newest.from }], until: -Infinity }
     }
     for (const span of current.older.left) await list(span, current)
@@ -317,10 +317,9 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     await listNewest(current)
     noteSkipped(current)
     // Their time may have come since the last full sweep.
-    if (findings.aheadOfClock > 0) {
+    if (findings.aheadOfClock > 0)
       await note('aheadOfClock', countOutside(client, outsideOf(whole, window, zone).ahead, current.signal), current)
-      schedule.done('recent', current.worked())
-    }
+    schedule.done('recent', current.worked())
   }
 
   async function sweepRecentIfDue(signal: AbortSignal): Promise<void> {

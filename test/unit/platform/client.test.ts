@@ -1,7 +1,8 @@
 // The calls of the client: what is sent, 401 and its replay, repeats, and waits that can be given up.
 import { getEventListeners } from 'node:events'
 import { describe, expect, test } from 'vitest'
-import type { PlatformClient } from '../../../src/platform/client.ts'
+import { learnTime, type PlatformClient } from '../../../src/platform/client.ts'
+import { TransportError } from '../../../src/platform/http/http.ts'
 import { createClientUnderTest, noToken, type ClientUnderTest } from '../../support/platform-client.ts'
 import type { Reply } from '../../support/scripted-server.ts'
 import { webhookId, wirePage, wireRetried, wireWebhook } from '../../support/webhooks.ts'
@@ -380,4 +381,15 @@ test("the platform's time is learned from Date, not from a cache's", async () =>
   await clock.run(client.retry(webhookId, live))
   expect(client.knowsTime()).toBe(true)
   expect(Math.abs(client.now() - clock.now() - 300_000)).toBeLessThan(2_000)
+})
+
+test.each<[string, Reply, isLearned: boolean]>([
+  ['with a Date', { status: 500 }, true],
+  ['without one', { error: new TransportError('connection', 'ECONNREFUSED') }, false],
+])('a failure %s gives the time where there is one', async (_, reply, isLearned) => {
+  const { client, clock, server } = createClientUnderTest()
+  server.replies(reply)
+  const learned = clock.run(learnTime(client, live))
+  if (isLearned) expect(await learned).toBe(client.now())
+  else await expect(learned).rejects.toThrow('ECONNREFUSED')
 })

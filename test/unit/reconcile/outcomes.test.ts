@@ -57,7 +57,7 @@ const scripts: Row[] = [
   ]),
   [
     'an outcome is reported once, with what is known of it',
-    `sent accepted; check failed 1s; check failed 3050ms; check failed 9s; outcomes -> failed-again 1
+    `sent accepted; awaiting -> 1; check failed 1s; check failed 3050ms; check failed 9s; outcomes -> failed-again 1; awaiting -> 0
      outcome -> failed-again, attempt 2, 500, after 3100ms, off by 0`,
   ],
   [
