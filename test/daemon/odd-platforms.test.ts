@@ -23,17 +23,17 @@ test.each<[string, unknown]>([
 ])('lists that %s drop nothing', async (_, body) => {
   await using day = await beginDay()
   day.sandbox.receiver.down()
-  day.seed(200, [30, 1], { subscriptions: [subscription] })
+  day.seed(60, [30, 1], { subscriptions: [subscription] })
   let isChanged = false
   const daemon = await day.start({}, ({ method }) => (isChanged && method === 'GET' && body ? { body } : undefined))
   await daemon.goOn(30)
   isChanged = true
   day.sandbox.read({ statusHides: body === undefined })
   await daemon.goOn(40)
-  expect(daemon.ops().status()).toMatchObject({ missing: 200, summary: { level: 'trouble' } })
+  expect(daemon.ops().status()).toMatchObject({ missing: 60, summary: { level: 'trouble' } })
   const { job } = await daemon.job('POST', '', { dryRun: true, selection: { since: '7d' } })
   await day.clock.advance(minuteMs)
-  expect(await daemon.job('GET', `/${job}`)).toMatchObject({ sums: { found: 200 } })
+  expect(await daemon.job('GET', `/${job}`)).toMatchObject({ sums: { found: 60 } })
 })
 
 test.each([1, 2])(
@@ -70,19 +70,19 @@ test.each<[string, (id: string) => Reply]>([
   ['accepted, and never made', (id) => ({ body: { data: { webhook: { id } } } })],
 ])('retries of one subscription that are %s are said beside those of one that works', async (_, answer) => {
   await using day = await beginDay()
-  const ids = new Set(day.seed(200, [30, 1], { subscriptions: [subscription] }))
+  const ids = new Set(day.seed(60, [30, 1], { subscriptions: [subscription] }))
   const daemon = await day.start({}, ({ method, url }) => {
     const id = url.pathname.split('/').at(-1) ?? ''
     return method === 'PATCH' && ids.has(id) ? answer(id) : undefined
   })
-  for (let turn = 0; turn < 60; turn += 1) {
+  for (let turn = 0; turn < 40; turn += 1) {
     day.seed(5, [0.2, 0.1], { subscriptions: [other] })
     await daemon.goOn(6)
   }
   const { causes, missing, summary } = daemon.ops().status()
-  expect(causes.list.reduce((sum, { unattempted }) => sum + unattempted, 0)).toBe(200)
+  expect(causes.list.reduce((sum, { unattempted }) => sum + unattempted, 0)).toBe(60)
   expect({ missing, summary }).toMatchObject({
-    missing: 200,
+    missing: 60,
     summary: {
       level: 'trouble',
       headline: expect.stringMatching(/^The platform shows no attempt after the last /) as string,
@@ -93,11 +93,11 @@ test.each<[string, (id: string) => Reply]>([
 test('a dead receiver whose deliveries are shown as successful for a minute is named all the same', async () => {
   await using day = await beginDay({ delivery: { mode: 'async', delayMs: minuteMs, meanwhile: 'successful' } })
   day.sandbox.receiver.down()
-  day.seed(200, [30, 1], { subscriptions: [subscription] })
+  day.seed(60, [30, 1], { subscriptions: [subscription] })
   const daemon = await day.start()
   await daemon.goOn(150)
   const { circuits, missing, summary } = daemon.ops().status()
-  expect({ missing, notClosed: circuits.notClosed }).toEqual({ missing: 200, notClosed: 1 })
+  expect({ missing, notClosed: circuits.notClosed }).toEqual({ missing: 60, notClosed: 1 })
   expect(summary).toMatchObject({ level: 'trouble', headline: expect.stringMatching(/does not respond/) as string })
 })
 
@@ -207,11 +207,11 @@ const rejections: readonly [string, Reply][] = [
 
 test.each(rejections)('%s to nine of ten retries of a subscription leaves the tenth in time', async (_, reply) => {
   await using day = await beginDay()
-  const ids = day.seed(1000, [100, 24], { subscriptions: [subscription] })
+  const ids = day.seed(300, [100, 24], { subscriptions: [subscription] })
   const rejected = ids.filter((_id, index) => (index * 7919) % 10 !== 0)
   const daemon = await day.start({}, rejecting(rejected, reply))
-  await daemon.goOn(4 * 60)
-  expect(day.sandbox.counts().successful).toBe(100)
+  await daemon.goOn(60)
+  expect(day.sandbox.counts().successful).toBe(30)
 })
 
 test.each(rejections)('%s to all retries of many subscriptions holds up no other one', async (_, reply) => {
