@@ -93,11 +93,11 @@ test.each<[string, (id: string) => Reply]>([
 test('a dead receiver whose deliveries are shown as successful for a minute is named all the same', async () => {
   await using day = await beginDay({ delivery: { mode: 'async', delayMs: minuteMs, meanwhile: 'successful' } })
   day.sandbox.receiver.down()
-  day.seed(60, [30, 1], { subscriptions: [subscription] })
+  day.seed(200, [30, 1], { subscriptions: [subscription] })
   const daemon = await day.start()
   await daemon.goOn(150)
   const { circuits, missing, summary } = daemon.ops().status()
-  expect({ missing, notClosed: circuits.notClosed }).toEqual({ missing: 60, notClosed: 1 })
+  expect({ missing, notClosed: circuits.notClosed }).toEqual({ missing: 200, notClosed: 1 })
   expect(summary).toMatchObject({ level: 'trouble', headline: expect.stringMatching(/does not respond/) as string })
 })
 
