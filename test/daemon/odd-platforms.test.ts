@@ -247,6 +247,17 @@ test('one record refused with Retry-After: 3600 does not hide the failures of ot
   expect(day.sandbox.counts().successful).toBe(20)
 })
 
+test('what failed while the platform demanded a pause is not of events ahead of its clock', async () => {
+  await using day = await beginDay()
+  day.seed(5, [30, 1])
+  const reply = { status: 503, headers: { 'retry-after': '7200' } }
+  const daemon = await day.start({}, ({ method }) => (method === 'PATCH' ? reply : undefined))
+  await daemon.goOn(60)
+  day.seed(20, [0.2, 0.1])
+  await daemon.goOn(90)
+  expect(daemon.ops().status()).toMatchObject({ aheadOfClock: 0, missing: 5 })
+})
+
 interface Row {
   id: string
   status: string

@@ -39,18 +39,20 @@ export function outsideOf(
 
 /**
  * Failed records outside the window, by one list call of size 1; without a usable total by the rows of the first ten pages.
- * Undefined if there is a total but no row, or if the rows show that it counted others; `missed` if these are not listed at their
- * own time. @throws PlatformFailure, TokenError, or the signal's reason
+ * Undefined if there is a total but no row, if the rows show that it counted others, or if the call waited for the rate, because the
+ * clock has passed its bound; `missed` if these are not listed at their own time. @throws PlatformFailure, TokenError, or the signal's reason
  */
 export async function countOutside(
-  client: Pick<PlatformClient, 'list'>,
+  client: Pick<PlatformClient, 'list' | 'now'>,
   outside: Outside,
   signal: AbortSignal,
 ): Promise<number | 'missed' | undefined> {
   const { from, to } = { from: -Infinity, to: Infinity, ...outside }
   if (to < from) return 0
   const query = { status: 'failed', ...outside } as const
+  const askedAt = client.now()
   const { records, rows, total } = await client.list({ ...query, page: 0, size: 1 }, signal)
+  if (client.now() - askedAt > toleratedAheadSeconds * 1000) return undefined
   const foreign = records.find(({ eventLocal }) => eventLocal < from * 1000 || eventLocal >= (to + 1) * 1000)
   if (foreign !== undefined) return (await isListedAtItsTime(foreign, client, signal)) ? undefined : 'missed'
   if (records.some(({ status }) => status !== 'failed')) return undefined
