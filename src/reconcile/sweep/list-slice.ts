@@ -257,9 +257,11 @@ async function readSlice(
 }
 
 /** Judges a reading that saw `rows` rows. */
-function verdictOf({ end, lastTotal, total = 0 }: Reading, rows: number): SliceVerdict {
+function verdictOf({ end, isLong, lastTotal, total = 0 }: Reading, rows: number): SliceVerdict {
   if (end === 'too-many' || end === 'capped') return end
-  return rows < total || lastTotal < total || end === 'nothing-new' ? 'missed' : 'whole'
+  // Behind the last page, a platform may show it again.
+  const isAgain = isLong && rows === total
+  return rows < total || lastTotal < total || (end === 'nothing-new' && !isAgain) ? 'missed' : 'whole'
 }
 
 const rowsOf = ({ seen, unreadable }: Reading): number => seen.size + unreadable.length
