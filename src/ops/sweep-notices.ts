@@ -117,7 +117,7 @@ export function sweepConditions(status: StatusFacts): NoticeCondition[] {
       },
     listsWaitMs > passingListMs && {
       level: listsAdvice === undefined ? 'working' : 'trouble',
-      text: "The platform's rate limit for lists was hit: sweeps and checks wait.",
+      text: 'The platform demands a pause of lists: sweeps and checks wait.',
       detail: `It ends in ${waitText(rate.throttledForSeconds * 1000)}.`,
       advice: listsAdvice ?? describeGate('throttled').advice,
       runbook: 'Throttled',

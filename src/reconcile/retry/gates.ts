@@ -96,7 +96,7 @@ export const gateTable = {
   throttled: {
     level: 'waiting',
     blocks: 'everything',
-    reason: "The platform's rate limit was hit: all calls wait.",
+    reason: 'The platform demands a pause (rate limit or maintenance): all calls wait.',
     advice: 'Nothing to do: calls resume automatically.',
     runbook: 'Throttled',
   },

@@ -232,7 +232,7 @@ describe('the headline', () => {
       { expiringEndless: { ...refusing(0), paused: 3 }, ...threeBlocked },
       { expiringEndless: { ...refusing(0), throttled: 3 }, ...threeBlocked },
     ],
-    "trouble: The platform's rate limit was hit: all calls wait. Nothing is missing of events up to 11:58:00 UTC; newer failures are not known yet.":
+    'trouble: The platform demands a pause (rate limit or maintenance): all calls wait. Nothing is missing of events up to 11:58:00 UTC; newer failures are not known yet.':
       [
         {
           ...throttled(901_000),
@@ -241,9 +241,8 @@ describe('the headline', () => {
         },
       ],
     // One pause follows another.
-    "waiting: The platform's rate limit was hit: all calls wait. At least 1 delivery is missing.": [
-      { ...throttled(9000), sweeps: sweptAgo(300_001), failed: { ...noDecisions, due: 1 } },
-    ],
+    'waiting: The platform demands a pause (rate limit or maintenance): all calls wait. At least 1 delivery is missing.':
+      [{ ...throttled(9000), sweeps: sweptAgo(300_001), failed: { ...noDecisions, due: 1 } }],
     'trouble: The platform lets no retry of a subscription through (rate limit). 3 deliveries are missing.': [
       { endless: { ...refusing(0), throttled: 3 }, unservedForMs: 900_001, failed: threeDue.failed },
     ],

@@ -75,7 +75,7 @@ test.each<[string, Partial<StatusState>, RegExp[]]>([
   [
     'short pauses without a sweep for long',
     throttled(300_000),
-    [/^trouble: The platform's rate limit .* let calls through: no sweep has ended for 1 h\.$/, expires],
+    [/^trouble: The platform demands a pause .* let calls through: no sweep has ended for 1 h\.$/, expires],
   ],
   [
     'retries alone throttled for long',
@@ -86,14 +86,14 @@ test.each<[string, Partial<StatusState>, RegExp[]]>([
     'lists alone paused without a sweep for long',
     { throttledForMs: 300_000 },
     [
-      /^trouble: .* for lists was hit: .* It ends in 5 min\. .* no sweep has ended for 1 h\.$/,
+      /^trouble: .* demands a pause of lists: .* It ends in 5 min\. .* no sweep has ended for 1 h\.$/,
       /^working: 1 delivery leaves/,
     ],
   ],
   [
     'a short pause between the ticks of an hourly schedule',
     { ...throttled(5000), progressDueAt: incidentNow + hourMs },
-    [/^waiting: The platform's rate limit/, /^working: 1 delivery leaves the window soon/],
+    [/^waiting: The platform demands a pause/, /^working: 1 delivery leaves the window soon/],
   ],
 ])('%s', (_, changes, texts) => {
   expect(saidOf(changes)).toEqual(texts.map((text) => expect.stringMatching(text) as string))
