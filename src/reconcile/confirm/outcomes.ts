@@ -77,7 +77,7 @@ export type SeenAt = Readonly<Record<'seenAt' | 'sentAt', number>>
 export interface OutcomesOptions {
   backlog: Pick<Backlog, 'release'>
   planner: Pick<Planner, 'changed'>
-  subscriptions: Pick<Subscriptions, 'settle'>
+  subscriptions: Pick<Subscriptions, 'of' | 'settle'>
   policy: OutcomePolicy
   zone: TimeZone
   /** False while the platform's clock is unknown: its times then prove nothing. */
@@ -115,7 +115,7 @@ export interface Outcomes {
   relapsed(relapse: Relapse, seenAt: number): void
   /** Records with a PATCH that was answered or lost, and a pending outcome. */
   pending(): ReadonlySet<FailedRecord>
-  /** True while a failure of the subscription is in doubt. */
+  /** True while a failure of the subscription is in doubt, and for an hour after a success turned out as a failure. */
   isDoubted(subscriptionId: string): boolean
   /** When the soonest check of any record is due, monotonic ms; Infinity for none. Iterates over pending records. */
   soonestCheckAt(): number
@@ -128,6 +128,9 @@ function noTry({ refusals, tries }: FailedRecord, rests: 'longer' | 'as before' 
   const inARow = { longer: refusals + 1, 'as before': Math.max(1, refusals), anew: 1 }
   return { tries: tries - 1, refusals: inARow[rests] }
 }
+
+/** For so long after a success that did not last, others may not last either. */
+const relapsesMs = 3_600_000
 
 /** The platform's clock may have been set since the PATCH: an attempt may be dated by either. */
 function attemptTimeOf(triedAt: number, { sentAt }: PendingOutcome, { monotonic, seenAt }: OutcomeCheck): AttemptTime {
@@ -316,13 +319,14 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
       const monotonic = clock.monotonic()
       record.note({ failedAgainAt: monotonic })
       record.prove()
+      subscriptions.of(record.subscriptionId).relapsedAt = monotonic
       const sentAt = monotonic - (seenAt - triedAt)
       const result = { outcome: 'failed-again', attempt: record.attempts, timeOffsetMs: undefined } as const
       const before = { eventType, responseStatusCode, failures: tries - 1 }
       report(record, { ...result, sent, sentAt, seenAt, monotonic }, monotonic, before)
     },
     pending: () => pending,
-    isDoubted: (subscriptionId) => doubted.has(subscriptionId),
+    isDoubted: (id) => doubted.has(id) || clock.monotonic() - subscriptions.of(id).relapsedAt < relapsesMs,
     soonestCheckAt() {
       soonestCheckAt = Infinity
       for (const { awaiting } of pending) soonestCheckAt = Math.min(soonestCheckAt, awaiting?.checkAt ?? Infinity)

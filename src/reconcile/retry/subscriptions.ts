@@ -104,6 +104,8 @@ export interface Subscription {
   readonly lanes: Partial<Record<Lane['age'], Lane>>
   /** When the backoffs of its receiver's failures ended: when its circuit closed, at most once an hour. */
   backoffsEndedAt: number
+  /** When one of its deliveries that was shown as successful was last shown as failed by a later attempt. */
+  relapsedAt: number
   /** When it was last used, or had open records. */
   neededAt: number
 }
@@ -189,7 +191,8 @@ export function createSubscriptions(
   const of = (id: string): Subscription =>
     all.getOrInsertComputed(id, () => ({
       ...{ id, circuit: newCircuit, places: [], lanes: {}, lastEventType: undefined },
-      ...{ sent: 0, openedAfter: 0, inFlight: 0, backoffsEndedAt: -Infinity, neededAt: -Infinity },
+      ...{ sent: 0, openedAfter: 0, inFlight: 0 },
+      ...{ backoffsEndedAt: -Infinity, relapsedAt: -Infinity, neededAt: -Infinity },
       ...{ tally: { served: 0, refused: 0 }, ownLimit: undefined, waitsUntil: -Infinity },
     }))
 
