@@ -211,19 +211,19 @@ async function checkListing(
   { client, connection }: Watched,
   { clock, signal }: Io,
 ): Promise<Found<{ failedId: string | undefined }>> {
-  let startedAt = clock.monotonic()
   const query = { status: 'failed', page: 0, size: maxPageSize } as const
   let problem: string | undefined
-  const page = await client.list(query, signal).catch(async (error: unknown) => {
+  const ofAllTimes = await client.list(query, signal).catch((error: unknown) => {
     const failure = failureOf(error)
     if (failure === undefined || failure.rejected || elsewhere.has(failure.reason)) throw error
-    // A list of all times may be too large. The daemon lists spans.
-    const to = Math.floor(connection.zone.toLocal(client.now()) / 1000)
-    startedAt = clock.monotonic()
-    const hourly = await client.list({ ...query, from: to - hour, to }, signal)
     problem = `a list of all times fails: ${problemOf(failure)}; records outside the window are not counted`
-    return hourly
+    return undefined
   })
+  // As the daemon lists.
+  const to = Math.floor(connection.zone.toLocal(client.now()) / 1000)
+  const startedAt = clock.monotonic()
+  const hourly = await client.list({ ...query, from: to - hour, to }, signal)
+  const page = ofAllTimes ?? hourly
   const ms = Math.round(clock.monotonic() - startedAt)
   const total = page.total === undefined ? 'without a total' : `failed records by the platform's count: ${page.total}`
   const found = `response in ${ms} ms; ${total}${problem === undefined ? '' : ' (of the last hour)'}`

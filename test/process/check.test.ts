@@ -61,6 +61,11 @@ function hangLists({ faults }: Sandbox): void {
   const when = ({ query }: { query: URLSearchParams }): boolean => !query.has('data.webhook.eventDateTimeFrom')
   faults.set({ operation: 'list', fault: { kind: 'hang' }, when })
 }
+function refuseBoth({ faults }: Sandbox): void {
+  const when = ({ query }: { query: URLSearchParams }): boolean =>
+    query.has('data.webhook.status') && query.has('data.webhook.eventDateTimeFrom')
+  faults.set({ operation: 'list', fault: { kind: 'status', status: 400 }, when })
+}
 
 describe('what is wrong, and what is not', () => {
   test.each<[string, Wrong, number, RegExp[]]>([
@@ -89,8 +94,8 @@ describe('what is wrong, and what is not', () => {
       ],
     ],
     [
-      'a platform that fails from its second list call on: the time zone fails',
-      { readings: { faults: [{ operation: 'list', skip: 1, fault: { kind: 'status', status: 500 } }] } },
+      'a platform that fails from its third list call on: the time zone fails',
+      { readings: { faults: [{ operation: 'list', skip: 2, fault: { kind: 'status', status: 500 } }] } },
       69,
       [/\nok +list call [^]*\nFAILED +time zone +list: [^;]*500[^;]*; GET \S+\n +-> /],
     ],
@@ -168,6 +173,12 @@ describe('what is wrong, and what is not', () => {
       { env: () => ({ RECONCILER_PLATFORM_REQUEST_TIMEOUT: '2s' }), prepare: hangLists },
       0,
       [noFailure],
+    ],
+    [
+      'lists by status and time, as the daemon asks for, are refused',
+      { prepare: refuseBoth },
+      69,
+      [/\nFAILED +list call +list: bad-request \(HTTP 400\)/],
     ],
     [
       'a wrong time zone: events of the future',
