@@ -17,9 +17,6 @@ export interface PendingOutcome {
   /** When a check, or the PATCH's response, first showed a new failed attempt: the doubt (`firstDoubtMs`) starts here. */
   failedSince: number | undefined
   checkAt: number
-  /** Delay of its first check, and of the last check without an outcome (0 for none), in ms after the PATCH. */
-  plannedMs: number
-  missedMs: number
   /** True if a search by its event did not show it: then its second is searched. */
   missedByEvent: boolean
 }

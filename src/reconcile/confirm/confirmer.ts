@@ -62,7 +62,6 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
   let unreadable: UnreadableSum | undefined
 
   const dueAt = ({ awaiting }: FailedRecord): number => awaiting?.checkAt ?? Infinity
-  const missedMs = ({ awaiting }: FailedRecord): number => awaiting?.missedMs ?? 0
   const isDue = (record: FailedRecord): boolean => dueAt(record) <= roundAt
 
   /** Reports each pending record of a page as a check, and unreadable rows that may be one. */
@@ -92,10 +91,10 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
     round.failures = 0
   }
 
-  /** An unlistable span is searched record by record, an event by its second. Those that were searched in vain come last. */
+  /** An unlistable span is searched record by record, an event by its second. Those that were searched in vain are due later, and come last. */
   function narrower(kind: 'span' | 'event', records: readonly FailedRecord[]): Search[] {
     if (kind === 'event') for (const { awaiting } of records) if (awaiting !== undefined) awaiting.missedByEvent = true
-    return ownSearches(records.toSorted((a, b) => missedMs(a) - missedMs(b)))
+    return ownSearches(records.toSorted((a, b) => dueAt(a) - dueAt(b)))
   }
 
   /** Reads one page of a search. Returns the searches that follow it. */

@@ -16,11 +16,8 @@ const maxCheckPauseMs = 300_000
 const attemptPrecisionMs = 1000
 /** The same, plus the error of the platform's clock. */
 export const attemptToleranceMs = 2000
-/** Unit of the times of checks, and the initial delay of the first one, which is learned between these limits. */
+/** The first check comes so long after the PATCH; the unit of the times of all checks. */
 export const firstCheckMs = 500
-const [minFirstCheckMs, maxFirstCheckMs] = [50, 10_000]
-/** Factors of that delay after a first check that showed the outcome, and after one that came too early: about one in fourteen does. */
-const [shorter, longer] = [0.95, 2]
 /**
  * How long a failure is doubted: from the first check that shows it to the one that confirms it. One check is not enough: a
  * server may lag behind others, and a platform may count an attempt at its start and show the record as failed until it ends.
@@ -90,20 +87,8 @@ export function evidenceOf(
 }
 
 /**
- * The delay of first checks after a recovered record, in ms: deliveries take milliseconds on one platform, seconds on another. A
- * record sent with another delay says nothing about this one.
- */
-export function learnFirstCheck(
-  ms: number,
-  { missedMs, plannedMs }: Pick<PendingOutcome, 'missedMs' | 'plannedMs'>,
-): number {
-  const learnedMs = ms * (missedMs < plannedMs ? shorter : longer)
-  return plannedMs === ms ? Math.min(maxFirstCheckMs, Math.max(minFirstCheckMs, learnedMs)) : ms
-}
-
-/**
- * When to check again after a check at `askedAt`: after the first one, at 1, 2, 4, 8 ... times `firstCheckMs` after the PATCH, at
- * most five minutes apart. A late or extra check postpones the next one, so that two are never close together.
+ * When to check again after a check at `askedAt`: at 1, 2, 4, 8 ... times `firstCheckMs` after the PATCH, at most five minutes
+ * apart. A late or extra check postpones the next one, so that two are never close together.
  */
 export function nextCheckAt(sentAt: number, askedAt: number): number {
   const elapsed = askedAt - sentAt
@@ -114,12 +99,11 @@ export function nextCheckAt(sentAt: number, askedAt: number): number {
 
 /** A final outcome (`wasNotTaken`: the PATCH was no try), or the new state of the retry. */
 export type Conclusion =
-  | { outcome: Outcome; wasNotTaken: boolean }
-  | ({ outcome?: never } & Pick<PendingOutcome, 'checkAt' | 'failedSince' | 'missedMs'>)
+  { outcome: Outcome; wasNotTaken: boolean } | ({ outcome?: never } & Pick<PendingOutcome, 'checkAt' | 'failedSince'>)
 
 /** Judges a check, requested at `askedAt` and finished at `monotonic`, by its evidence; undefined if it did not show the record. */
 export function judge(
-  awaited: Omit<Awaited, 'before'> & Pick<PendingOutcome, 'missedMs'>,
+  awaited: Omit<Awaited, 'before'>,
   evidence: Evidence | undefined,
   { askedAt, monotonic }: Record<'askedAt' | 'monotonic', number>,
   rules: Pick<EvidenceRules, 'doubtMs' | 'policy'>,
@@ -140,7 +124,6 @@ export function judge(
     failedSince,
     // A long doubt has checks in between: most of these deliveries arrive.
     checkAt: sureAt > askedAt ? Math.min(sureAt, Math.max(next, monotonic + firstDoubtMs)) : next,
-    missedMs: isDoubtful ? awaited.missedMs : askedAt - sentAt,
   }
 }
 

@@ -19,7 +19,6 @@ import {
   firstCheckMs,
   firstDoubtMs,
   judge,
-  learnFirstCheck,
   maxDoubtMs,
   timeOffsetOf,
   verdictOf,
@@ -146,8 +145,6 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
   const pending = new Set<FailedRecord>()
   /** Records with a failure in doubt, by subscription. */
   const doubted = new Map<string, Set<FailedRecord>>()
-  /** Delay of the first check after a PATCH. */
-  let usualDelayMs = firstCheckMs
   let soonestCheckAt = Infinity
 
   /** The next check of an outcome is due sooner than before. */
@@ -188,7 +185,6 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
     if (outcome === 'recovered') {
       const { attempts, lastAt } = record
       backlog.release(record, { attempts, lastAt, sent: awaiting.sent })
-      usualDelayMs = learnFirstCheck(usualDelayMs, awaiting)
     }
     const { failedSince = monotonic, sent, sentAt } = awaiting
     const firstSeenAt = outcome === 'failed-again' ? failedSince : monotonic
@@ -266,9 +262,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
         sentAt: monotonic,
         lostAt: undefined,
         failedSince: undefined,
-        checkAt: monotonic + usualDelayMs,
-        plannedMs: usualDelayMs,
-        missedMs: 0,
+        checkAt: monotonic + firstCheckMs,
         missedByEvent: false,
       }
       record.note({
