@@ -119,8 +119,14 @@ test("an outage: an operator's probe ends the backoff of pings", async () => {
 test("lists that failed: an operator's probe ends the backoff of sweeps", async () => {
   let isDown = true
   await using day = await beginFailed()
-  const scene = await day.start(env, ({ method }) => (method !== 'POST' && isDown ? outage : undefined))
+  const scene = await day.start(env, async ({ method }) => {
+    if (method === 'POST' || !isDown) return undefined
+    await day.clock.sleep(9000)
+    return outage
+  })
   await scene.goOn(ticksPerHour, periodMs)
+  const failures = sweepsOf(scene, 'failed')
+  await msUntil(scene, () => sweepsOf(scene, 'failed') > failures)
   isDown = false
   expect(scene.ops().control.probe()).toMatchObject({ platform: true })
   await scene.clock.advance(5000)
