@@ -16,7 +16,7 @@ import {
   type Pauses,
   type PauseWish,
 } from './reconcile/retry/operator-pause.ts'
-import { createHistory, type MinuteState } from './observe/history.ts'
+import { createHistory, type History, type MinuteState } from './observe/history.ts'
 import { createIncidents } from './observe/incident.ts'
 import type { CountedLog } from './observe/log/log.ts'
 import type { LogOutput } from './observe/log/log-output.ts'
@@ -96,6 +96,7 @@ export interface DaemonParts {
   /** The status document. Groups every record by its cause: the server shares one document per second among all clients. */
   status: () => Steps<StatusDocument>
   emit: Emit
+  history: Pick<History, 'advance'>
   /** Stops reporting: calls aborted by the end of the process are not failures. */
   end: () => void
 }
@@ -310,6 +311,7 @@ export function createParts(options: DaemonOptions): DaemonParts {
     snapshot,
     status,
     emit,
+    history,
     end() {
       jobs.endAll('stopped')
       incidents.end()

@@ -21,7 +21,7 @@ import { runTogether, type Task } from './runtime/run-together.ts'
 import { createTurns, finish, finishInTurns } from './runtime/steps.ts'
 import { createParts, type DaemonOptions, type DaemonParts } from './daemon-parts.ts'
 
-const certificateCheckMs = 60_000
+const minuteMs = 60_000
 /** Maximum duration of retries in flight after their term, for any platform.requestTimeout: the next term waits for them. */
 const maxLastRetryMs = 10_000
 /** A loop without progress for this long is stuck. */
@@ -59,14 +59,15 @@ function certificateCheck(certificate: Reloadable<Certificate>, { key, log }: Da
 }
 
 /** The background work of leader and standby. */
-function backgroundTasks({ connection, emit, jobs }: DaemonParts, options: DaemonOptions): Task[] {
+function backgroundTasks({ connection, emit, history, jobs }: DaemonParts, options: DaemonOptions): Task[] {
   const { certificate, clock } = options
-  const tasks: Task[] = [connection.tokens.run, jobs.run]
-  if (certificate !== undefined) {
-    const check = certificateCheck(certificate, options, emit)
-    tasks.push((signal) => every(certificateCheckMs, clock, signal, check))
-  }
-  return tasks
+  const check = certificate && certificateCheck(certificate, options, emit)
+  const eachMinute: Task = (signal) =>
+    every(minuteMs, clock, signal, () => {
+      history.advance()
+      check?.()
+    })
+  return [connection.tokens.run, jobs.run, eachMinute]
 }
 
 /**

@@ -61,6 +61,8 @@ export interface History {
   endTerm(): void
   /** Counts an event; most only advance the time. */
   note(event: TelemetryEvent): void
+  /** To be called once a minute: one without an event is taken for the one before. */
+  advance(): void
   /**
    * From this time of the host's clock, but at least the last hour since the start, and at most a week; at most 120 equal
    * steps, oldest first.
@@ -167,6 +169,9 @@ export function createHistory({ clock, missing, state }: HistoryOptions): Histor
       if (event.type !== 'outcome') return
       if (event.outcome === 'recovered') countRecovered(minute, event.sinceEventMs)
       if (event.outcome === 'failed-again') minute.failedAgain += 1
+    },
+    advance() {
+      present()
     },
     steps(since = Infinity) {
       const minute = present()

@@ -77,3 +77,16 @@ test('an incident from the start on: the receiver, of which nothing was known ye
   await scene.goOn(2)
   expect(scene.ops().status().incident).toMatchObject({ begunBefore: true, gates: [] })
 })
+
+test('a pause that the platform demands counts whole, though nothing happens meanwhile', async () => {
+  await using day = await beginDay()
+  fail(day)
+  day.sandbox.receiver.down()
+  let isPaused = false
+  const reply = { status: 503, headers: { 'retry-after': '3600' } }
+  const scene = await day.start({}, () => (isPaused ? reply : undefined))
+  await scene.goOn(4, 20_000)
+  isPaused = true
+  await scene.goOn(1, 30 * minuteMs)
+  expect(scene.ops().status().incident?.gates).toEqual([{ gate: 'throttled', seconds: 29 * 60 }])
+})
