@@ -250,6 +250,30 @@ test('one record refused with Retry-After: 3600 does not hide the failures of ot
   expect(day.sandbox.counts().successful).toBe(20)
 })
 
+test('a dead receiver is no storm where each retry makes a new record, and the old one successful', async () => {
+  await using day = await beginDay()
+  const { clock, sandbox } = day
+  day.seed(100, [30, 1], { subscriptions: [subscription] })
+  let retries = 0
+  const between: DaemonOptions['between'] = (transport) => async (request) => {
+    const response = await transport(request)
+    const old = sandbox.record(request.url.pathname.split('/').at(-1) ?? '')
+    if (request.method !== 'PATCH' || old === undefined) return response
+    retries += 1
+    const eventInstant = Date.parse(`${String(old.eventDateTime).slice(0, 23)}Z`)
+    sandbox.addWebhook({
+      ...{ eventId: String(old.eventId), subscriptionId: subscription },
+      eventInstant,
+      lastAttempt: clock.now(),
+    })
+    return response
+  }
+  const daemon = await day.start({}, undefined, { between })
+  await daemon.goOn(120)
+  expect(retries).toBeLessThan(1000)
+  expect(daemon.ops().status()).toMatchObject({ missing: 100, summary: { level: 'trouble' } })
+})
+
 test('what failed while the platform demanded a pause is not of events ahead of its clock', async () => {
   await using day = await beginDay()
   day.seed(5, [30, 1])

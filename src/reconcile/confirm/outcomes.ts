@@ -197,8 +197,9 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
     { monotonic, seenAt, sent, sentAt, ...result }: Reported,
     firstSeenAt: number,
     before: FailedBefore,
+    jitterSeed = record.jitterSeed,
   ): void {
-    const { eventId, id: webhookId, jitterSeed, responseStatusCode, subscriptionId } = record
+    const { eventId, id: webhookId, responseStatusCode, subscriptionId } = record
     // The time is now, not askedAt: retries sent in between count as sent before the circuit opened.
     subscriptions.settle(
       { jitterSeed, subscriptionId, sent, responseStatusCode },
@@ -308,7 +309,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
       if (learn(record, shown, check)) planner.changed([record])
     },
     turned,
-    relapsed({ record, sent }, seenAt) {
+    relapsed({ jitterSeed, record, sent }, seenAt) {
       const { eventType, responseStatusCode, triedAt, tries } = record
       const monotonic = clock.monotonic()
       record.note({ failedAgainAt: monotonic })
@@ -317,7 +318,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
       const sentAt = monotonic - (seenAt - triedAt)
       const result = { outcome: 'failed-again', attempt: record.attempts, timeOffsetMs: undefined } as const
       const before = { eventType, responseStatusCode, failures: tries - 1 }
-      report(record, { ...result, sent, sentAt, seenAt, monotonic }, monotonic, before)
+      report(record, { ...result, sent, sentAt, seenAt, monotonic }, monotonic, before, jitterSeed)
     },
     pending: () => pending,
     isDoubted: (id) => doubted.has(id) || clock.monotonic() - subscriptions.of(id).relapsedAt < relapsesMs,

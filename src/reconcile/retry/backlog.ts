@@ -66,10 +66,20 @@ type ShownAttempt = Pick<FailedRecord, 'attempts' | 'lastAt'>
 /** That of one seen as successful, whose number is Infinity if unknown; and the number of its retry in its subscription. */
 type Success = ShownAttempt & { sent: number }
 
-/** A record that was successful, and has failed by a later attempt; with the number of its retry in its subscription. */
-export interface Relapse {
+/**
+ * A record that was successful, and has failed by a later attempt, or a new record of its event has, which its retry made; with the
+ * number of that retry in its subscription, and the seed of the retried record.
+ */
+export interface Relapse extends Pick<FailedRecord, 'jitterSeed'> {
   record: FailedRecord
   sent: number
+}
+
+/** What is remembered of a tried record that was dropped; with its last attempt as shown until then. */
+interface Dropped extends Pick<FailedRecord, 'jitterSeed'> {
+  ours: Ours
+  shown: ShownAttempt
+  done: Success | undefined
 }
 
 export interface Backlog {
@@ -139,10 +149,10 @@ export interface Summary {
 
 /** Number of remembered ids of subscriptions and event types. */
 const maxTexts = 100_000
-/** Number of remembered dropped records: those of a lag of two minutes at 400 retries a second. */
-const maxDropped = 50_000
+/** Number of remembered keys of dropped records, two of each: those of a lag of two minutes at 400 retries a second. */
+const maxDropped = 100_000
 /** Oldest ones beyond it that are forgotten together: to find the oldest, a Map passes the places of thousands that it held before. */
-const forgottenAtOnce = 1000
+const forgottenAtOnce = 2000
 /** Number of remembered expired records: one that is back no longer counts as expired. */
 const maxExpired = 50_000
 /** Rows of one step, and records that one passes, which takes a few milliseconds. */
@@ -180,6 +190,10 @@ function addUp(
 const isLater = ({ attempts, lastAt }: ShownAttempt, shown: ShownAttempt): boolean =>
   attempts > shown.attempts || lastAt > shown.lastAt
 
+/** That of all records of its event in its subscription. */
+const eventKeyOf = ({ eventKey, localSecond, subscriptionId }: FailedRecord): string =>
+  `${eventKey} ${localSecond} ${subscriptionId}`
+
 /** A row without an id may be any record. */
 const showsAll = ({ unreadable, verdict }: LearnedListing): boolean =>
   verdict === 'whole' && unreadable.every(({ id }) => id !== undefined)
@@ -200,8 +214,8 @@ function createTexts(): (text: string) => string {
 export function createBacklog(options: BacklogOptions): Backlog {
   const { clock, maxRecords, policy, subscriptions, zone } = options
   const recordIndex = createRecordIndex(maxRecords)
-  /** Tried records that were dropped, in that order, until a restart; with their last attempt as shown until then. */
-  const dropped = new Map<string, { ours: Ours; shown: ShownAttempt; done: Success | undefined }>()
+  /** Tried records that were dropped, in that order, until a restart; successful ones by their event, too. */
+  const dropped = new Map<string, Dropped>()
   /** Keys of expired records, until a restart; and whether each is back. */
   const expired = new Map<string, boolean>()
   /** The window began here when records were last dropped; of those that a job found before it, none has expired. */
@@ -219,8 +233,10 @@ export function createBacklog(options: BacklogOptions): Backlog {
     excluded.delete(entry)
     entry.note(wantedByNone)
     if (entry.triedAt === 0) return
-    const { attempts, lastAt, ours } = entry
-    dropped.set(entry.key, { ours, shown: { attempts, lastAt }, done })
+    const { attempts, jitterSeed, lastAt, ours } = entry
+    const known = { ours, shown: { attempts, lastAt }, done, jitterSeed }
+    dropped.set(entry.key, known)
+    if (done !== undefined && entry.eventKey !== '') dropped.set(eventKeyOf(entry), known)
     if (dropped.size < maxDropped + forgottenAtOnce) return
     for (const key of dropped.keys().take(forgottenAtOnce)) dropped.delete(key)
   }
@@ -240,6 +256,12 @@ export function createBacklog(options: BacklogOptions): Backlog {
     return askedAt < ours.changedAt || (isOld && askedAt < ours.changedAt + maxLagMs)
   }
 
+  /** A platform may make a new record of the event by a retry, and show the retried one as successful. */
+  function madeAnew(entry: FailedRecord): Dropped | undefined {
+    const known = dropped.get(eventKeyOf(entry))
+    return known?.done !== undefined && entry.lastAt >= known.done.lastAt ? known : undefined
+  }
+
   /** Excluded records are only counted. */
   function admit(
     record: WebhookRecord,
@@ -250,10 +272,11 @@ export function createBacklog(options: BacklogOptions): Backlog {
     const entry = new FailedRecord(record, { zone, now, textOf })
     const { key } = entry
     if (isDone(entry, askedAt)) return
-    const { done, ours, shown } = dropped.get(key) ?? {}
-    if (ours !== undefined) entry.note(ours)
+    const anew = dropped.has(key) ? undefined : madeAnew(entry)
+    const before = dropped.get(key) ?? anew
+    if (before !== undefined) entry.note(before.ours)
     // While it was processing, it was not listed as failed.
-    if (shown !== undefined && isLater(entry, shown)) entry.prove()
+    if (before !== undefined && (before === anew || isLater(entry, before.shown))) entry.prove()
     const exclusion = exclusionOf(entry, policy)
     if (exclusion !== undefined && holdsExcluded) excluded.add(entry)
     else if (exclusion !== undefined) {
@@ -263,7 +286,9 @@ export function createBacklog(options: BacklogOptions): Backlog {
     recordIndex.add(entry)
     evictions.admitted(entry.localSecond)
     dropped.delete(key)
-    if (done !== undefined && isLater(entry, done)) learned.relapsed.push({ record: entry, sent: done.sent })
+    dropped.delete(eventKeyOf(entry))
+    if (before?.done !== undefined && (before === anew || isLater(entry, before.done)))
+      learned.relapsed.push({ record: entry, sent: before.done.sent, jitterSeed: before.jitterSeed })
     learned.changed.push(entry)
     if (expired.get(key) === false) learned.returned += 1
     if (expired.has(key)) expired.set(key, true)
