@@ -169,6 +169,8 @@ export function createHistory({ clock, missing, state }: HistoryOptions): Histor
       if (event.type !== 'outcome') return
       if (event.outcome === 'recovered') countRecovered(minute, event.sinceEventMs)
       if (event.outcome === 'failed-again') minute.failedAgain += 1
+      const before = event.isRelapse ? minutes.findLast(({ recovered }) => recovered > 0) : undefined
+      if (before !== undefined) before.recovered -= 1
     },
     advance() {
       present()

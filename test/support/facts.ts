@@ -69,6 +69,7 @@ export function outcomeFact(changes: Partial<FactOf<'outcome'>> = {}): FactOf<'o
     outcome: 'recovered',
     sinceEventMs: 86_400_000,
     isRepeated: false,
+    isRelapse: false,
     sinceRetryMs: 500,
     responseStatusCode: 200,
     timeOffsetMs: undefined,

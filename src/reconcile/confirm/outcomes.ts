@@ -40,6 +40,8 @@ export interface OutcomeEvent {
   outcome: Outcome
   /** True if it was tried before. */
   isRepeated: boolean
+  /** True if it had recovered by this retry. */
+  isRelapse: boolean
   /** From the event, and from the PATCH, until the outcome was seen; both in ms. */
   sinceEventMs: number
   sinceRetryMs: number
@@ -68,7 +70,7 @@ interface Seen {
 }
 
 /** What is reported of an outcome, and when: its retry sent and the outcome seen, monotonic ms; seen, platform epoch ms. */
-type Reported = Pick<OutcomeEvent, 'attempt' | 'outcome' | 'timeOffsetMs'> &
+type Reported = Pick<OutcomeEvent, 'attempt' | 'isRelapse' | 'outcome' | 'timeOffsetMs'> &
   Record<'monotonic' | 'seenAt' | 'sent' | 'sentAt', number>
 
 export type SeenAt = Readonly<Record<'seenAt' | 'sentAt', number>>
@@ -188,7 +190,8 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
     }
     const { failedSince = monotonic, sent, sentAt } = awaiting
     const firstSeenAt = outcome === 'failed-again' ? failedSince : monotonic
-    report(record, { outcome, attempt, sent, sentAt, seenAt, monotonic, timeOffsetMs }, firstSeenAt, before)
+    const result = { outcome, isRelapse: false, attempt, timeOffsetMs }
+    report(record, { ...result, sent, sentAt, seenAt, monotonic }, firstSeenAt, before)
   }
 
   /** Reports an outcome to the circuit, and then to all others. */
@@ -316,7 +319,8 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
       record.prove()
       subscriptions.of(record.subscriptionId).relapsedAt = monotonic
       const sentAt = monotonic - (seenAt - triedAt)
-      const result = { outcome: 'failed-again', attempt: record.attempts, timeOffsetMs: undefined } as const
+      const { attempts: attempt } = record
+      const result = { outcome: 'failed-again', isRelapse: true, attempt, timeOffsetMs: undefined } as const
       const before = { eventType, responseStatusCode, failures: tries - 1 }
       report(record, { ...result, sent, sentAt, seenAt, monotonic }, monotonic, before, jitterSeed)
     },
