@@ -31,7 +31,7 @@ export function readSmallFile(path: string, maxBytes: number): Buffer {
     // A file may grow, and files of /proc have no size: reads one byte more than allowed.
     const buffer = Buffer.alloc(maxBytes + 1)
     let bytes = 0
-    for (let count = -1; count !== 0 && bytes < buffer.length; bytes += count) {
+    for (let count = -1; count !== 0; bytes += count) {
       count = readSync(file, buffer, bytes, buffer.length - bytes, null)
     }
     if (bytes === buffer.length) throw new FileRefusal('TOO_LARGE')

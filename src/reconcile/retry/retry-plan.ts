@@ -260,7 +260,6 @@ export function createPlanner({ backlog, clock, now, policy, subscriptions, wake
     changed,
     closed(subscriptionId) {
       stale.add(subscriptionId)
-      wake()
     },
     msUntilDue() {
       if (!isRebuilt || skipped === recordsPerPick || stale.size > 0) return 0
