@@ -172,7 +172,11 @@ export const logEvents = {
     "An operator's retry job found them, or the platform's clock was set back. `missing` counts them once.",
   ],
   retry_answered: [['debug'], 'retry answered', "The platform's response to one PATCH, and the rule that allowed it."],
-  retry_outcome: [['debug'], 'retry outcome', 'The outcome of one retry.'],
+  retry_outcome: [
+    ['debug'],
+    'retry outcome',
+    'The outcome of one retry. `isRelapse`: it had recovered, and has failed by a later attempt.',
+  ],
   payload_written: [
     ['info'],
     'payload written',
