@@ -298,7 +298,7 @@ export function createReconciler(
     const toWallClock = (at: number): number => now - (monotonic - at)
     return (subscriptionId) => {
       const circuit = subscriptions.circuitOf(subscriptionId)
-      const down = circuit.name === 'down' ? circuit : undefined
+      const notClosed = 'opening' in circuit ? circuit : undefined
       const paused = pause.of(subscriptionId)
       const pausedForMs = paused === undefined ? 0 : (pauseEndsInMs(paused, clock.now()) ?? Infinity)
       const throttle = subscriptions.throttleOf(subscriptionId, monotonic)
@@ -309,11 +309,11 @@ export function createReconciler(
         isPaused: paused !== undefined,
         unservedForMs: throttle?.unservedForMs,
         stopsForMs: Math.max(stops, pausedForMs, throttle?.waitsForMs ?? 0),
-        pausesForMs: down && Math.max(0, down.openUntil - monotonic),
+        pausesForMs: notClosed && Math.max(0, notClosed.openUntil - monotonic),
         backoffsEndedMs: subscriptions.backoffsEndedMs(subscriptionId, monotonic),
-        failing: down && {
-          since: toWallClock(down.opening.at),
-          responseStatusCode: down.opening.responseStatusCode,
+        failing: notClosed && {
+          since: toWallClock(notClosed.opening.at),
+          responseStatusCode: notClosed.opening.responseStatusCode,
         },
         overSince: toWallClock(responses.overSince(subscriptionId)),
         takenAtOf: (failure) => toWallClock(responses.takenAt(subscriptionId, failure)),

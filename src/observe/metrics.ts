@@ -169,7 +169,7 @@ export const metricDefinitions = {
   },
   circuits: {
     type: 'gauge',
-    help: 'Circuits, one for each subscription, by state. open: no retries. half-open: up to three probes at once.',
+    help: 'Circuits, one for each subscription, by state. open: no retries. half-open: probes, then a slow start.',
     labels: { state: circuitStates },
     read: ({ circuitCounts }) => circuitCounts,
   },

@@ -17,7 +17,7 @@ export const maxCooldownMs = 300_000
 export const probeTimeoutMs = 120_000
 
 export const circuitStates = ['closed', 'half-open', 'open'] as const
-/** `open`: in its cooldown; `half-open`: its cooldown has ended, and no delivery was accepted or rejected since; `closed`: normal. */
+/** `open`: in its cooldown; `half-open`: its cooldown has ended, and it has not closed yet; `closed`: normal. */
 export type CircuitState = (typeof circuitStates)[number]
 
 /**
@@ -71,15 +71,26 @@ interface LastOutcomes {
   known: number
 }
 
-/** Changed only by its receiver's outcomes, and by the clock, which ends a cooldown. Times in monotonic ms. */
+/** It has opened, and was not closed since. Times in monotonic ms. */
+interface NotClosed {
+  opening: Opening
+  /** The outcomes that last opened it. */
+  judgement: Judgement
+  openUntil: number
+  cooldownMs: number
+}
+
+/** Changed only by its receiver's outcomes, and by the clock, which ends a cooldown. */
 export type Circuit = { outcomes: LastOutcomes } &
   /** Closed, and no delivery was accepted or rejected yet. */
   (
     | { name: 'new' }
-    /** Closed, and the receiver is up: it has accepted a delivery, or rejected a single record, since the circuit last opened. */
+    /** Closed, and the receiver is up. */
     | { name: 'up'; limit: number }
-    /** Open during its cooldown, then half-open: probes find out. `judgement`: the outcomes that last opened it. */
-    | { name: 'down'; opening: Opening; judgement: Judgement; openUntil: number; cooldownMs: number }
+    /** Open during its cooldown, then half-open: probes find out. */
+    | ({ name: 'down' } & NotClosed)
+    /** Half-open: a probe was accepted or rejected, and the limit is below the initial one. */
+    | ({ name: 'recovering'; limit: number } & NotClosed)
   )
 
 const none: LastOutcomes = { last: [], known: 0 }
@@ -101,20 +112,24 @@ export function limitOf(circuit: Circuit, policy: CircuitPolicy): number {
     case 'down':
       return probesOf(policy) - known
     case 'up':
+    case 'recovering':
       return circuit.limit
   }
 }
 
+/** True once its receiver has accepted a delivery, or rejected a single record, since it last opened. */
+export const isUp = ({ name }: Circuit): boolean => name === 'up' || name === 'recovering'
+
 /** Failures of its receiver since it was last known to be up; 0 while it is. */
 export function failuresOf(circuit: Circuit): number {
-  if (circuit.name === 'up') return 0
+  if (isUp(circuit)) return 0
   return circuit.outcomes.known + (circuit.name === 'down' ? circuit.opening.failedAgain : 0)
 }
 
 /** `now` in monotonic ms. */
 export function stateOf(circuit: Circuit, now: number): CircuitState {
-  if (circuit.name !== 'down') return 'closed'
-  return now < circuit.openUntil ? 'open' : 'half-open'
+  if (circuit.name === 'new' || circuit.name === 'up') return 'closed'
+  return circuit.name === 'down' && now < circuit.openUntil ? 'open' : 'half-open'
 }
 
 function remember({ known, last }: LastOutcomes, { now, record, sent, verdict }: RetryOutcome): LastOutcomes {
@@ -128,9 +143,13 @@ function remember({ known, last }: LastOutcomes, { now, record, sent, verdict }:
 
 /** The circuit after a success: the receiver is up. */
 function grown(circuit: Circuit, policy: CircuitPolicy): Circuit {
-  const { initialLimit, maxLimit } = policy
-  const before = circuit.name === 'new' ? initialLimit : circuit.name === 'down' ? probesOf(policy) : circuit.limit
-  return { name: 'up', outcomes: circuit.outcomes, limit: Math.min(maxLimit, before + 1) }
+  const { initialLimit: initial } = policy
+  const { outcomes } = circuit
+  const before = circuit.name === 'new' ? initial : circuit.name === 'down' ? probesOf(policy) : circuit.limit
+  const limit = Math.min(policy.maxLimit, before + 1)
+  return 'opening' in circuit && limit < initial
+    ? { ...circuit, name: 'recovering', limit }
+    : { name: 'up', outcomes, limit }
 }
 
 /** The outcomes that count, if they open it. A receiver that fails some deliveries isn't dead. */
@@ -148,7 +167,7 @@ function opened(
   { response, now }: RetryOutcome,
   policy: CircuitPolicy,
 ): Circuit {
-  const before = circuit.name === 'down' ? circuit : undefined
+  const before = 'opening' in circuit ? circuit : undefined
   const cooldownMs = before === undefined ? policy.cooldown : Math.min(maxCooldownMs, 2 * before.cooldownMs)
   const firstFailedAt = Math.min(...circuit.outcomes.last.map(({ failedAt = Infinity }) => failedAt))
   const { at = now, failedAgain = 0, failedAt = firstFailedAt, judged = 0 } = before?.opening ?? {}

@@ -6,6 +6,7 @@ import { attemptsOf, sendableAt } from '../decide.ts'
 import type { FailedRecord } from '../failed-record.ts'
 import { recentMs, type Policy } from '../policy.ts'
 import { expiryWarningMs } from '../window.ts'
+import { isUp } from './circuit-breaker.ts'
 import type { Lane, Subscription, Subscriptions } from './subscriptions.ts'
 
 export interface PlannerOptions {
@@ -246,9 +247,8 @@ export function createPlanner({ backlog, clock, now, policy, subscriptions, wake
       skipped = 0
       // After one that is not known to be up, one that is comes next, or many dead receivers would take all calls.
       if (rules.isTrial) return trial(rules)
-      const isUp = ({ circuit }: Subscription): boolean => circuit.name === 'up'
-      const prefersUp = last !== undefined && !isUp(last)
-      return (prefersUp ? inTurn(rules, isUp) : undefined) ?? inTurn(rules, () => true)
+      const prefersUp = last !== undefined && !isUp(last.circuit)
+      return (prefersUp ? inTurn(rules, ({ circuit }) => isUp(circuit)) : undefined) ?? inTurn(rules, () => true)
     },
     take({ lane, record }) {
       last = lane.subscription

@@ -44,7 +44,7 @@ export interface CircuitView extends Omit<Opening, 'at' | 'failedAt'> {
   subscriptionId: string
   state: CircuitState
   limit: number
-  /** True while the receiver takes deliveries again: those of retries sent before it opened, which do not close it. */
+  /** True once the receiver has accepted a delivery, or rejected a single record, since it last opened, or takes deliveries again. */
   isKnownUp: boolean
   /** Unconfirmed retries sent since it last opened. */
   outstanding: number
@@ -204,6 +204,9 @@ export function createSubscriptions(
     return isFull ? 'limit' : undefined
   }
 
+  const isKnownUp = ({ circuit, id }: Subscription, now: number): boolean =>
+    circuit.name === 'recovering' || takesAgain(id, now)
+
   function free({ places }: Subscription, sent: number): void {
     const at = places.findIndex((place) => place.sent === sent)
     for (const place of at === -1 ? [] : places.splice(at, 1)) held.delete(place)
@@ -218,7 +221,7 @@ export function createSubscriptions(
       ends.pop()
       const { circuit, id } = next.subscription
       // Otherwise it was forgotten, or a probe has ended it.
-      if (circuit.name === 'down' && circuit.openUntil === next.at)
+      if ('openUntil' in circuit && circuit.openUntil === next.at)
         report({ type: 'circuit', subscriptionId: id, to: 'half-open' })
     }
   }
@@ -335,7 +338,7 @@ export function createSubscriptions(
       const counts = { failing: 0, suspected: 0, taking: 0 }
       for (const subscription of all.values()) {
         const { circuit, id, sent } = subscription
-        const isFailing = stateOf(circuit, now) !== 'closed' && !takesAgain(id, now)
+        const isFailing = stateOf(circuit, now) !== 'closed' && !isKnownUp(subscription, now)
         const kind = isFailing ? 'failing' : kindOf(id)
         if (sent > 0 && kind !== undefined && (kind === 'taking' || isMissing(id))) counts[kind] += 1
       }
@@ -344,13 +347,13 @@ export function createSubscriptions(
     views(now) {
       return [...all.values()].flatMap((subscription) => {
         const { circuit, id: subscriptionId, places } = subscription
-        if (circuit.name !== 'down') return []
+        if (!('opening' in circuit)) return []
         const { at, failedAt, ...why } = circuit.opening
         return {
           subscriptionId,
           state: stateOf(circuit, now),
           limit: limitOf(circuit, policy),
-          isKnownUp: takesAgain(subscriptionId, now),
+          isKnownUp: isKnownUp(subscription, now),
           outstanding: places.length,
           pausesForMs: Math.max(0, circuit.openUntil - now),
           openForMs: now - at,
