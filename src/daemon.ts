@@ -249,7 +249,7 @@ function createGrace({ clock, config, log, stop }: DaemonOptions, inFlight: () =
     const cancel = clock.timer(grace, () => {
       cutOff = inFlight()
       over.abort()
-      log.event('shutdown_grace_expired', { inFlight: cutOff })
+      if (cutOff > 0) log.event('shutdown_grace_expired', { inFlight: cutOff })
     })
     over.signal.addEventListener('abort', cancel, { once: true })
   }
