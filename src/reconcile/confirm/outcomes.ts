@@ -78,7 +78,7 @@ export type SeenAt = Readonly<Record<'seenAt' | 'sentAt', number>>
 export interface OutcomesOptions {
   backlog: Pick<Backlog, 'release'>
   planner: Pick<Planner, 'changed'>
-  subscriptions: Pick<Subscriptions, 'of' | 'settle'>
+  subscriptions: Pick<Subscriptions, 'of' | 'relapsedMs' | 'settle'>
   policy: OutcomePolicy
   zone: TimeZone
   /** False while the platform's clock is unknown: its times then prove nothing. */
@@ -325,7 +325,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
       report(record, { ...result, sent, sentAt, seenAt, monotonic }, monotonic, before, jitterSeed)
     },
     pending: () => pending,
-    isDoubted: (id) => doubted.has(id) || clock.monotonic() - subscriptions.of(id).relapsedAt < relapsesMs,
+    isDoubted: (id) => doubted.has(id) || subscriptions.relapsedMs(id, clock.monotonic()) < relapsesMs,
     soonestCheckAt() {
       soonestCheckAt = Infinity
       for (const { awaiting } of pending) soonestCheckAt = Math.min(soonestCheckAt, awaiting?.checkAt ?? Infinity)

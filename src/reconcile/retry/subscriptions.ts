@@ -145,6 +145,8 @@ export interface Subscriptions {
   nextChangeAt(): number
   /** How long ago the backoffs of its receiver's failures ended; Infinity if never. @see decide.ts */
   backoffsEndedMs(id: string, now: number): number
+  /** How long ago one of its successes turned out as a failure; Infinity if never. */
+  relapsedMs(id: string, now: number): number
   /** Forgets subscriptions without an open record for ten minutes. An awaited record is open. */
   forgetIdle(hasOpenRecords: (id: string) => boolean, now: number): void
   /** Subscriptions with retries, by the state of their circuit. */
@@ -321,6 +323,7 @@ export function createSubscriptions(
     },
     nextChangeAt: () => Math.min(held.values().next().value?.endsAt ?? Infinity, ends.peek()?.at ?? Infinity),
     backoffsEndedMs: (id, now) => now - (all.get(id)?.backoffsEndedAt ?? -Infinity),
+    relapsedMs: (id, now) => now - (all.get(id)?.relapsedAt ?? -Infinity),
     forgetIdle(hasOpenRecords, now) {
       for (const [id, subscription] of all) {
         const { circuit, inFlight, lanes, neededAt } = subscription
