@@ -61,7 +61,7 @@ export interface History {
   endTerm(): void
   /** Counts an event; most only advance the time. */
   note(event: TelemetryEvent): void
-  /** To be called once a minute: one without an event is taken for the one before. */
+  /** To be called once a minute: otherwise a minute without an event has the state of the one before. */
   advance(): void
   /**
    * From this time of the host's clock, but at least the last hour since the start, and at most a week; at most 120 equal
@@ -126,7 +126,7 @@ export function createHistory({ clock, missing, state }: HistoryOptions): Histor
   /** In minutes since the start of the first one. */
   const age = (monotonic = clock.monotonic()): number => (monotonic - startedAt + intoMinute) / minuteMs
 
-  /** Nothing changes without an event, so at the first event of a minute the state is still that of its start. */
+  /** Little changes without an event, so at the first event of a minute the state is still that of its start. */
   function present(): Minute {
     const now = Math.floor(age())
     const before = minutes.at(-1)
@@ -145,6 +145,13 @@ export function createHistory({ clock, missing, state }: HistoryOptions): Histor
     minute.recovered += 1
     minute.longestMs = Math.max(minute.longestMs, sinceEventMs)
     recoveredAt = clock.monotonic()
+  }
+
+  /** A delivery that was counted as recovered has failed since. */
+  function takeBack(): void {
+    const minute = minutes.findLast(({ recovered }) => recovered > 0)
+    if (minute !== undefined) minute.recovered -= 1
+    if (!minutes.some(({ recovered }) => recovered > 0)) recoveredAt = undefined
   }
 
   /** Of the last minutes, up to now: the oldest minute counts in part. */
@@ -169,8 +176,7 @@ export function createHistory({ clock, missing, state }: HistoryOptions): Histor
       if (event.type !== 'outcome') return
       if (event.outcome === 'recovered') countRecovered(minute, event.sinceEventMs)
       if (event.outcome === 'failed-again') minute.failedAgain += 1
-      const before = event.isRelapse ? minutes.findLast(({ recovered }) => recovered > 0) : undefined
-      if (before !== undefined) before.recovered -= 1
+      if (event.isRelapse) takeBack()
     },
     advance() {
       present()
