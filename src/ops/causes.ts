@@ -13,7 +13,7 @@ import {
   type NextRetry,
   type Situation,
 } from '../reconcile/decide.ts'
-import type { LookAt } from '../reconcile/retry/backlog.ts'
+import type { LookAt } from '../reconcile/retry/summary.ts'
 import type { CircuitState } from '../reconcile/retry/circuit-breaker.ts'
 import { toDate } from '../runtime/instant.ts'
 import { redact } from '../runtime/redact.ts'

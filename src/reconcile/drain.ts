@@ -1,7 +1,7 @@
 // The one estimate of when all open records will have arrived, for metric and /status; none if it would be a guess. Pure functions.
 import { isZoneWrong } from '../platform/time-zone.ts'
 import type { Counts } from './decide.ts'
-import { endlessReasons, type Summary } from './retry/backlog.ts'
+import { endlessReasons, type Summary } from './retry/summary.ts'
 import { blockForUnknownTime, type ShutGate } from './retry/gates.ts'
 
 export interface Drain {

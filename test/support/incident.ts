@@ -1,6 +1,6 @@
 // An incident as the status shows it: thousands of deliveries missing for three causes, an hour of history, some exhausted.
 import type { HistoryStep } from '../../src/observe/history.ts'
-import { noEndless } from '../../src/reconcile/retry/backlog.ts'
+import { noEndless } from '../../src/reconcile/retry/summary.ts'
 import type { StatusState } from '../../src/ops/status-document.ts'
 import type { Cause, Causes } from '../../src/ops/causes.ts'
 import { aCircuit, aStatusState } from './status.ts'

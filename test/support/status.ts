@@ -2,7 +2,7 @@
 import { leadAlone } from '../../src/leader-election/leadership.ts'
 import type { CircuitView } from '../../src/reconcile/retry/subscriptions.ts'
 import { gateTable, type Gate } from '../../src/reconcile/retry/gates.ts'
-import { noEndless } from '../../src/reconcile/retry/backlog.ts'
+import { noEndless } from '../../src/reconcile/retry/summary.ts'
 import type { StatusState } from '../../src/ops/status-document.ts'
 import type { Causes } from '../../src/ops/causes.ts'
 

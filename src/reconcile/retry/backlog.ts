@@ -3,26 +3,19 @@ import type { Clock } from '../../runtime/clock.ts'
 import type { TimeZone } from '../../platform/time-zone.ts'
 import type { WebhookRecord } from '../../platform/record.ts'
 import { lookedAtPerStep, type Steps } from '../../runtime/steps.ts'
-import {
-  decide,
-  exclusionOf,
-  noCounts,
-  refusalOf,
-  type Counts,
-  type Situation,
-  type SituationOf,
-  type Verdict,
-} from '../decide.ts'
-import { FailedRecord, wantedByNone, type Ours } from '../failed-record.ts'
+import { decide, exclusionOf, type SituationOf } from '../decide.ts'
+import { FailedRecord, wantedByNone } from '../failed-record.ts'
 import { keyOf } from '../packed-id.ts'
 import type { Listing } from '../sweep/list-slice.ts'
-import { maxLagMs, type Policy } from '../policy.ts'
+import type { Policy } from '../policy.ts'
 import type { Excluded } from '../reasons.ts'
-import { contains, expiringBefore } from '../window.ts'
+import { contains } from '../window.ts'
 import { stateOf } from './circuit-breaker.ts'
+import { createDroppedRecords, type Relapse, type Success } from './dropped-records.ts'
 import { createEvictions, type Evictions } from './evictions.ts'
 import { overflowOf, type OverflowOptions } from './overflow.ts'
 import { createRecordIndex, type RecordIndex } from './record-index.ts'
+import { summaryOf, type LookAt, type Summary } from './summary.ts'
 
 interface LearnedListing extends Pick<Listing, 'askedAt' | 'records' | 'span' | 'unreadable' | 'verdict'> {
   /** True for records named by an operator: they are held even if the configuration excludes them. */
@@ -60,28 +53,6 @@ export interface BacklogOptions {
   clock: Pick<Clock, 'monotonic'>
 }
 
-/** The last attempt of a record as shown. */
-type ShownAttempt = Pick<FailedRecord, 'attempts' | 'lastAt'>
-
-/** That of one seen as successful, whose number is Infinity if unknown; and the number of its retry in its subscription. */
-type Success = ShownAttempt & { sent: number }
-
-/**
- * A record that was successful, and has failed by a later attempt, or a new record of its event has, which its retry made; with the
- * number of that retry in its subscription, and the seed of the retried record.
- */
-export interface Relapse extends Pick<FailedRecord, 'jitterSeed'> {
-  record: FailedRecord
-  sent: number
-}
-
-/** What is remembered of a tried record that was dropped; with its last attempt as shown until then. */
-interface Dropped extends Pick<FailedRecord, 'jitterSeed'> {
-  ours: Ours
-  shown: ShownAttempt
-  done: Success | undefined
-}
-
 export interface Backlog {
   /**
    * Merges a listing, in steps of a few hundred rows. Retries, outcomes, and a listing of an operator's job
@@ -117,82 +88,12 @@ export interface Backlog {
   summary(situationOf: SituationOf, look?: LookAt): Steps<Summary>
 }
 
-/** Looks at a decided record, subscription by subscription. */
-export type LookAt = (record: FailedRecord, verdict: Verdict, situation: Situation) => void
-
-/** Why the arrival of a record cannot be estimated: the first reason counts, for a record and for all of them. */
-export const endlessReasons = ['paused', 'circuit', 'throttled', 'refused', 'unattempted', 'unproven'] as const
-type Endless = Record<(typeof endlessReasons)[number], number>
-export function noEndless(): Endless {
-  return Object.fromEntries(endlessReasons.map((reason) => [reason, 0])) as Endless
-}
-
-export interface Summary {
-  counts: Counts
-  /** Missing records by subscription, without excluded ones. */
-  missingOf: Map<string, number>
-  /** Of these, the ones that leave the window soon. */
-  expiring: Counts
-  /** Epoch ms of the oldest event in the window that is not exhausted; undefined without one. */
-  oldestOpenAt: number | undefined
-  /** Epoch ms of the last end of a backoff; undefined if none backs off. */
-  lastDueAt: number | undefined
-  /** Open records without an arrival estimate: circuit not closed, subscription paused or limited alone, repeatedly rejected, or without an outcome. */
-  endless: Endless
-  /** Of these, the ones that leave the window soon. */
-  expiringEndless: Endless
-  /** The longest time for which all retries of a subscription with such records have been refused, in ms. */
-  unservedForMs: number
-  /** Records waiting although their receivers accept all again: since when all do, and the end of the last backoff; epoch ms. */
-  mended: { records: number; since: number; lastDueAt: number } | undefined
-}
-
 /** Number of remembered ids of subscriptions and event types. */
 const maxTexts = 100_000
-/** Number of remembered keys of dropped records, two of each: those of a lag of two minutes at 400 retries a second. */
-const maxDropped = 100_000
-/** Oldest ones beyond it that are forgotten together: to find the oldest, a Map passes the places of thousands that it held before. */
-const forgottenAtOnce = 2000
 /** Number of remembered expired records: one that is back no longer counts as expired. */
 const maxExpired = 50_000
 /** Rows of one step, and records that one passes, which takes a few milliseconds. */
 const [rowsPerStep, passedPerStep] = [500, 50_000]
-
-/** Adds a record to the sums, except those about the window. Returns why its arrival cannot be estimated. */
-function addUp(
-  sums: Summary,
-  entry: FailedRecord,
-  { decision, dueAt }: Verdict,
-  situation: Situation,
-): keyof Endless | undefined {
-  const { mended } = sums
-  const { unservedForMs } = situation
-  sums.counts[decision] += 1
-  if (decision === 'backing-off') sums.lastDueAt = Math.max(sums.lastDueAt ?? -Infinity, dueAt)
-  if (decision === 'exhausted') return undefined
-  if (situation.isPaused === true) return 'paused'
-  if (situation.failing !== undefined) return 'circuit'
-  // One that backs off after a delivery waits for its receiver.
-  if (unservedForMs !== undefined && (entry.refusals > 0 || decision === 'blocked' || decision === 'due')) {
-    sums.unservedForMs = Math.max(sums.unservedForMs, unservedForMs)
-    return 'throttled'
-  }
-  const refusal = refusalOf(entry, situation)
-  if (refusal?.why !== 'mended') return refusal?.why
-  if (decision !== 'backing-off') return undefined
-  const since = Math.max(mended?.since ?? -Infinity, refusal.overSince)
-  const lastDueAt = Math.max(mended?.lastDueAt ?? -Infinity, dueAt)
-  sums.mended = { records: (mended?.records ?? 0) + 1, since, lastDueAt }
-  return undefined
-}
-
-/** True if a record has an attempt after the shown one. */
-const isLater = ({ attempts, lastAt }: ShownAttempt, shown: ShownAttempt): boolean =>
-  attempts > shown.attempts || lastAt > shown.lastAt
-
-/** That of all records of its event in its subscription. */
-const eventKeyOf = ({ eventKey, localSecond, subscriptionId }: FailedRecord): string =>
-  `${eventKey} ${localSecond} ${subscriptionId}`
 
 /** A row without an id may be any record. */
 const showsAll = ({ unreadable, verdict }: LearnedListing): boolean =>
@@ -214,8 +115,7 @@ function createTexts(): (text: string) => string {
 export function createBacklog(options: BacklogOptions): Backlog {
   const { clock, maxRecords, policy, subscriptions, zone } = options
   const recordIndex = createRecordIndex(maxRecords)
-  /** Tried records that were dropped, in that order, until a restart; successful ones by their event, too. */
-  const dropped = new Map<string, Dropped>()
+  const dropped = createDroppedRecords()
   /** Keys of expired records, until a restart; and whether each is back. */
   const expired = new Map<string, boolean>()
   /** The window began here when records were last dropped; of those that a job found before it, none has expired. */
@@ -232,34 +132,12 @@ export function createBacklog(options: BacklogOptions): Backlog {
     recordIndex.remove(entry)
     excluded.delete(entry)
     entry.note(wantedByNone)
-    if (entry.triedAt === 0) return
-    const { attempts, jitterSeed, lastAt, ours } = entry
-    const known = { ours, shown: { attempts, lastAt }, done, jitterSeed }
-    dropped.set(entry.key, known)
-    if (done !== undefined && entry.eventKey !== '') dropped.set(eventKeyOf(entry), known)
-    if (dropped.size < maxDropped + forgottenAtOnce) return
-    for (const key of dropped.keys().take(forgottenAtOnce)) dropped.delete(key)
+    dropped.remember(entry, done)
   }
 
   function meetAgain(known: FailedRecord, record: WebhookRecord, now: number, learned: Learned): void {
     if (known.awaiting !== undefined) learned.awaiting.push({ record: known, shown: record })
     else if (known.show(record, { zone, now })) learned.changed.push(known)
-  }
-
-  /** True for a row of a record that is no longer failed. */
-  function isDone({ attempts, key, lastAt }: FailedRecord, askedAt: number): boolean {
-    const { done, ours } = dropped.get(key) ?? {}
-    if (done === undefined || ours === undefined) return false
-    // Fewer attempts are old at any time: that of a clock that was put back since may lie ahead.
-    const isFewer = attempts < done.attempts && done.attempts < Infinity
-    const isOld = isFewer || (attempts <= done.attempts && lastAt <= done.lastAt)
-    return askedAt < ours.changedAt || (isOld && askedAt < ours.changedAt + maxLagMs)
-  }
-
-  /** A platform may make a new record of the event by a retry, and show the retried one as successful. */
-  function madeAnew(entry: FailedRecord): Dropped | undefined {
-    const known = dropped.get(eventKeyOf(entry))
-    return known?.done !== undefined && entry.lastAt >= known.done.lastAt ? known : undefined
   }
 
   /** Excluded records are only counted. */
@@ -270,13 +148,10 @@ export function createBacklog(options: BacklogOptions): Backlog {
     learned: Learned,
   ): void {
     const entry = new FailedRecord(record, { zone, now, textOf })
-    const { key } = entry
-    if (isDone(entry, askedAt)) return
-    const anew = dropped.has(key) ? undefined : madeAnew(entry)
-    const before = dropped.get(key) ?? anew
+    if (dropped.isStale(entry, askedAt)) return
+    const before = dropped.of(entry)
     if (before !== undefined) entry.note(before.ours)
-    // While it was processing, it was not listed as failed.
-    if (before !== undefined && (before === anew || isLater(entry, before.shown))) entry.prove()
+    if (before?.isProven === true) entry.prove()
     const exclusion = exclusionOf(entry, policy)
     if (exclusion !== undefined && holdsExcluded) excluded.add(entry)
     else if (exclusion !== undefined) {
@@ -285,13 +160,11 @@ export function createBacklog(options: BacklogOptions): Backlog {
     }
     recordIndex.add(entry)
     evictions.admitted(entry.localSecond)
-    dropped.delete(key)
-    dropped.delete(eventKeyOf(entry))
-    if (before?.done !== undefined && (before === anew || isLater(entry, before.done)))
-      learned.relapsed.push({ record: entry, sent: before.done.sent, jitterSeed: before.jitterSeed })
+    dropped.forget(entry)
+    if (before?.relapse !== undefined) learned.relapsed.push(before.relapse)
     learned.changed.push(entry)
-    if (expired.get(key) === false) learned.returned += 1
-    if (expired.has(key)) expired.set(key, true)
+    if (expired.get(entry.key) === false) learned.returned += 1
+    if (expired.has(entry.key)) expired.set(entry.key, true)
     else if (entry.localSecond < windowFrom) neverInWindow.add(entry)
   }
 
@@ -413,7 +286,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
     holds,
     triedAt(id) {
       const key = keyOf(id)
-      return (recordIndex.get(key) ?? dropped.get(key)?.ours)?.triedAt
+      return recordIndex.get(key)?.triedAt ?? dropped.triedAt(key)
     },
     entries: () => recordIndex,
     bySubscription: recordIndex.bySubscription,
@@ -432,36 +305,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
       }
       return false
     },
-    *summary(situationOf, look) {
-      const sums: Summary = {
-        ...{ counts: noCounts(), missingOf: new Map(), expiring: noCounts(), mended: undefined },
-        ...{ oldestOpenAt: undefined, lastDueAt: undefined, unservedForMs: 0 },
-        ...{ endless: noEndless(), expiringEndless: noEndless() },
-      }
-      let expiringUntil: number | undefined
-      let looked = 0
-      for (const [subscriptionId, records] of recordIndex.bySubscription()) {
-        const situation = situationOf(subscriptionId)
-        expiringUntil ??= expiringBefore(situation.now, policy.window, zone)
-        let missing = 0
-        for (const entry of records) {
-          looked += 1
-          if (looked % lookedAtPerStep === 0) yield
-          const verdict = decide(entry, policy, situation)
-          if (verdict.decision !== 'excluded') missing += 1
-          const why = addUp(sums, entry, verdict, situation)
-          if (why !== undefined) sums.endless[why] += 1
-          look?.(entry, verdict, situation)
-          if (entry.localSecond < windowFrom) continue
-          if (verdict.decision !== 'exhausted')
-            sums.oldestOpenAt = Math.min(sums.oldestOpenAt ?? Infinity, entry.eventAt)
-          if (entry.localSecond >= expiringUntil || entry.isWanted) continue
-          sums.expiring[verdict.decision] += 1
-          if (why !== undefined) sums.expiringEndless[why] += 1
-        }
-        sums.missingOf.set(subscriptionId, missing)
-      }
-      return sums
-    },
+    summary: (situationOf, look) =>
+      summaryOf(recordIndex.bySubscription(), { policy, windowFrom, zone }, situationOf, look),
   }
 }
