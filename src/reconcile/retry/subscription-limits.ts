@@ -95,8 +95,8 @@ export function createSubscriptionLimits(
     }
   }
 
-  /** A refusal of a subscription without a limit of its own: which ones are refused alone? */
-  function compare(subscription: Subscription): void {
+  /** One without a limit of its own was refused: which ones are refused alone? */
+  function compare(): void {
     const alone = refusedAlone(refusals, all)
     refusals = refusals.filter((one) => !alone.has(one.subscription))
     for (const [one, { all: allBefore, own: before }] of alone) {
@@ -105,7 +105,7 @@ export function createSubscriptionLimits(
       const limit = createLearnedLimit(options)
       one.ownLimit = { limit, refusedSince: clock.monotonic(), own: before, all: withOwn }
     }
-    if (!alone.has(subscription)) endOthers()
+    endOthers()
   }
 
   /** Counts a response, and finds out whether its subscription has a limit of its own. */
@@ -119,7 +119,7 @@ export function createSubscriptionLimits(
     tally[name] += 1
     if (ownLimit === undefined) all[name] += 1
     if (refusals.length > maxRefusals) refusals.shift()
-    if (isCompared) compare(subscription)
+    if (isCompared) compare()
   }
 
   return {

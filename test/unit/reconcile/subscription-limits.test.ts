@@ -1,4 +1,4 @@
-// Which subscriptions are limited alone, from the responses to retries one after the other: a letter for each, in upper case if refused.
+// Which subscriptions are limited alone, from the responses to retries one after the other: a letter for each, in upper case if refused; in brackets those sent together.
 import { expect, test } from 'vitest'
 import { createSubscriptionLimits } from '../../../src/reconcile/retry/subscription-limits.ts'
 import { circuitNumbers } from '../../../src/reconcile/retry/circuit-breaker.ts'
@@ -10,16 +10,21 @@ async function limitedAfter(responses: string): Promise<string> {
   const subscriptions = createSubscriptions({ ...circuitNumbers, initialLimit: 5, cooldown: 30_000 }, () => undefined)
   const limits = createSubscriptionLimits(subscriptions, { clock, maxPerSecond: 20, maxRetryAfterMs: 60_000 })
   const counted: string[] = []
-  for (const letter of responses.replaceAll(' ', '')) {
-    const id = letter.toLowerCase()
+  for (const together of responses.match(/\(\w+\)|\w/g) ?? []) {
+    const letters = together.match(/\w/g) ?? []
     await clock.advance(1)
-    const subscription = subscriptions.of(id)
-    limits.sent(subscription)
+    for (const letter of letters) limits.sent(subscriptions.of(letter.toLowerCase()))
     const report = { of: 'retry', retryAfterMs: undefined, sentAt: clock.monotonic() } as const
     await clock.advance(100)
-    if (limits.learn(subscription, { ...report, kind: letter === id ? 'ok' : 'throttled' })) counted.push(letter)
+    for (const letter of letters) {
+      const id = letter.toLowerCase()
+      if (limits.learn(subscriptions.of(id), { ...report, kind: letter === id ? 'ok' : 'throttled' }))
+        counted.push(letter)
+    }
   }
-  const names = [...new Set(responses.toLowerCase())].filter((id) => subscriptions.throttleOf(id, 0) !== undefined)
+  const names = [...new Set(responses.toLowerCase().match(/\w/g))].filter(
+    (id) => subscriptions.throttleOf(id, 0) !== undefined,
+  )
   return `${names.join('')}: ${counted.join('')}`
 }
 
@@ -36,6 +41,7 @@ test.each([
   ['each refused in turn', `A${nine}aB${nine}abC${nine}`, ': '],
   ['two of ten', `ABcdefghijABcdefghij`, 'ab: B'],
   ['others are refused as often later', `A${nine}a${nine}A${nine}a${nine}ABCDEFGHIJB`, ': A'],
+  ['others are refused with it each time', '(ABBB)(ABBB)(ABBB)', ': '],
   ['another is refused once', `A${nine}A${nine}${nine}${nine}B${nine}`, 'a: A'],
   ['served until its rate is the highest again', `A${nine}A${'a'.repeat(60)}`, ': A'],
 ])('%s', async (_, responses, expected) => {
