@@ -40,9 +40,18 @@ export function createBreakerWatcher(options: WatcherOptions): Watcher {
   /** The list is asked because of three failures. */
   let isAsking = false
 
-  /** The platform has touched the record of one since it was sent. */
-  const wasTrialTaken = (): boolean =>
-    trials.entries().some(([id, sentAt]) => (platform.records.get(id)?.changedAt ?? -Infinity) >= sentAt)
+  /** When retries were sent whose response was lost, by their records. */
+  const lost = new Map<string, number>()
+  /** The platform has touched the record since. */
+  const isTouched = (id: string, since: number): boolean => (platform.records.get(id)?.changedAt ?? -Infinity) >= since
+  const wasTrialTaken = (): boolean => trials.entries().some(([id, sentAt]) => isTouched(id, sentAt))
+
+  /** A list may show that a retry has passed, though its response was lost. */
+  function learnArrival(id: string): void {
+    if (!isTouched(id, lost.get(id) ?? Infinity)) return
+    lost.delete(id)
+    ;[refusedInARow, passedAt] = [0, timeline.now()]
+  }
 
   function forgetRow(): void {
     sentSince = undefined
@@ -147,7 +156,9 @@ export function createBreakerWatcher(options: WatcherOptions): Watcher {
         learnQuestion(told)
       }
       if (call.operation === 'token') isRenewing = false
+      if (call.operation === 'list') for (const { id } of told.views) learnArrival(id)
       if (call.operation !== 'retry' || told.kind === 'given-up') return
+      if (told.kind !== 'told') lost.set(call.id, call.sentAt)
       learnTrouble(told)
       learnRefusal(call, told)
     },
