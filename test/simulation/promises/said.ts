@@ -126,6 +126,13 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
     return status === 'failed' && busy === 0 && isOld
   }
 
+  /** Where the headline is of events up to a time, those. */
+  function longFailed({ seenUntil, summary }: Sight['status']): SimulatedRecord[] {
+    const isOfAll = !summary.headline.includes('of events up to')
+    const until = isOfAll ? Infinity : Number(seenUntil) + platform.now() - hostNow()
+    return [...platform.records.values()].filter((record) => record.eventAt <= until && isLongFailed(record))
+  }
+
   const recordsOf = (id: string): SimulatedRecord[] =>
     [...platform.records.values()].filter(({ subscriptionId }) => subscriptionId === id)
   function receiverOf(id: string): number {
@@ -222,7 +229,7 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
     const isNothing = headline.includes('Nothing is missing')
     if (level !== 'well' && !isNothing) return
     exercise('well is said only when nothing is missing')
-    const failed = [...platform.records.values()].filter((record) => isLongFailed(record) && !isGone(record))
+    const failed = longFailed(status).filter((record) => !isGone(record))
     const said = notices.map(({ text }) => text).join(' ')
     const unreadable = failed.filter(({ plan }) => plan.unreadable !== undefined)
     const excluded = failed.filter((record) => !expectations.isSelected(record) && record.plan.unreadable === undefined)
@@ -253,7 +260,7 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
       say(`says "${headline}" of ${most} missing ones`)
     if (!/ (is|are) missing/.test(headline) || /at least|No missing/i.test(headline)) return
     exercise('a number of missing ones is exact, or says at least')
-    const failed = [...platform.records.values()].filter((record) => isLongFailed(record) && isOurs(record))
+    const failed = longFailed(status).filter(isOurs)
     if (failed.length > status.missing) say(`says "${headline}" while ${failed.length} have been failed for minutes`)
   }
 
