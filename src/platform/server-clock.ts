@@ -120,7 +120,7 @@ export function createServerClock(
       if (interval === undefined) return { movedMs: 0 }
       const before = known?.interval ?? [assumedOffset(), assumedOffset()]
       const movedMs = middle(interval) - middle(before)
-      if (known !== undefined && Math.abs(movedMs) > jumpMs && isShownByHost(movedMs))
+      if (movedMs > jumpMs && isShownByHost(movedMs) && known !== undefined)
         suspended([interval[0] - before[1], interval[1] - before[0]], known.at)
       known = { interval, at: receivedAt, hostOffset: hostOffset() }
       pendingJump = undefined

@@ -19,7 +19,8 @@ const scripts: Record<string, string> = {
   'a jump to another time with each': `
     hear 0s; ${[1, 2, 3, 4, 5].map((h) => `hear ${h}h; moved -> 0s`).join('; ')}; learned -> 0s`,
   'a jump that the host’s own clock shows too is accepted at once: the process was suspended':
-    'hear 0s; jump 1h; hear 1h; moved -> 3600s; learned -> 3600s; hear 2h; moved -> 0s; learned -> 3600s',
+    'hear 0s; jump 1h; hear 1h; moved -> 3600s; suspended -> 1; learned -> 3600s; hear 2h; moved -> 0s; learned -> 3600s',
+  'both clocks set back are no suspend': 'hear 0s; jump -1h; hear -1h; moved -> 3600s; suspended -> 0',
   'a host clock that is set moves nothing, and shows':
     'hear 0s; jump 1h; hear 0s; moved -> 0s; learned -> 0s; ahead -> -3600s',
   'a cache that hides its Age and repeats one Date is not accepted over a minute': `
@@ -28,7 +29,8 @@ const scripts: Record<string, string> = {
 
 test.each(Object.entries(scripts))('%s', async (_, script) => {
   const clock = createVirtualClock()
-  const server = createServerClock(clock)
+  let suspends = 0
+  const server = createServerClock(clock, () => (suspends += 1))
   const offset = clock.now() - clock.monotonic()
   const shown = (ms: number): string => `${Math.round(ms / 1000) + 0}s`
   let [isFirst, moved] = [true, NaN]
@@ -50,6 +52,7 @@ test.each(Object.entries(scripts))('%s', async (_, script) => {
     moved: () => shown(moved),
     learned: () => shown(server.now() - clock.monotonic() - offset),
     ahead: () => shown(server.aheadOfHostMs()),
+    suspended: () => String(suspends),
   })
 })
 
