@@ -289,8 +289,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
       const ofResponse = meaningOf(response.result).isOfRecord ? { refusals: 0 } : noTry(record, rests)
       const counts = response.lost !== true && ofResponse
       const isOpen = response.result === 'accepted' || response.lost === true
-      const next = isOpen ? { failedAgainAt: -Infinity } : { awaiting: undefined }
-      record.note({ triedAt, changedAt: monotonic, ...counts, ...next })
+      record.note({ triedAt, changedAt: monotonic, ...counts, ...(!isOpen && { awaiting: undefined }) })
       if (response.found === 'successful') {
         turned(record)
         // Its attempts all precede the PATCH; their number is unknown.

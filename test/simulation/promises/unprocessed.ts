@@ -73,7 +73,8 @@ export function createUnprocessedWatcher(options: WatcherOptions): Watcher {
         const since = timeline.now() - namedWithinMs
         if (at > since || !isCompared || !hasBooksSince(since) || !holds.isFaultlessSince(since)) continue
         exercise('what a receiver lost behind a 200 is named')
-        if (!unprocessed.includes(record.id)) violate('waits', `does not name ${record.id}, which the ledger lacks`)
+        const isNamed = unprocessed.includes(record.id) || status.books?.problem?.text.includes(record.id) === true
+        if (!isNamed) violate('waits', `does not name ${record.id}, which the ledger lacks`)
       }
     },
   }
