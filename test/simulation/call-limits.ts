@@ -200,7 +200,9 @@ export function createCallLimits(options: CallLimitsOptions): CallLimits {
       else if (operation !== 'health') learnWait(call, told)
       // A void token may be answered by a page of 200.
       const isVoid = told.kind === 'not-its-word' && told.status === 200
-      if ((isReplayable(told) || isVoid) && operation !== 'token') learnRest()
+      // A retry of a missing record may get a 404 without an error body.
+      const isOfRecord = operation === 'retry' && told.status === 404
+      if ((isReplayable(told) || isVoid) && operation !== 'token' && !isOfRecord) learnRest()
       if (operation !== 'token' && operation !== 'health') hasWorked ||= told.kind === 'told' && told.status === 200
       if (operation !== 'health') return
       const isWell = told.kind === 'told' && told.status === 200
