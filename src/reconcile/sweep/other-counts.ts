@@ -6,7 +6,7 @@ import { maxPageSize } from '../../platform/wire.ts'
 import { exclusionOf } from '../decide.ts'
 import { FailedRecord } from '../failed-record.ts'
 import { maxLagMs, type Policy, type WindowPolicy } from '../policy.ts'
-import { isEmpty, slidingWindow, type Span } from '../window.ts'
+import { isEmpty, slidingWindow } from '../window.ts'
 import { asked, isListedAtItsTime, isShort, listSlice } from './list-slice.ts'
 
 /** Maximum number of records in processing that are listed. */
@@ -16,7 +16,7 @@ const maxProcessing = 10_000
 const stuckAfterMs = 900_000
 
 /** An event this far ahead of the platform's clock is in the future. */
-const toleratedAheadSeconds = 300
+const toleratedAheadMs = 300_000
 
 /** Maximum number of pages that are counted where there is no total. */
 const maxCountedPages = 10
@@ -24,16 +24,13 @@ const maxCountedPages = 10
 /** Seconds of the platform's wall clock, inclusive. */
 type Outside = Partial<Record<'from' | 'to', number>>
 
-/** The spans before the window, but not before `notBefore`, and ahead of the platform's clock. */
-export function outsideOf(
-  window: Span,
-  { notBefore, settle }: WindowPolicy,
-  zone: TimeZone,
-): Record<'before' | 'ahead', Outside> {
+/** The spans before the window, but not before `notBefore`, and ahead of the platform's clock at `now`, in epoch ms. */
+export function outsideOf(now: number, policy: WindowPolicy, zone: TimeZone): Record<'before' | 'ahead', Outside> {
+  const { notBefore } = policy
   const from = notBefore === undefined ? {} : { from: Math.floor(zone.toLocal(notBefore) / 1000) }
   return {
-    before: { ...from, to: window.from - 1 },
-    ahead: { from: window.to + Math.ceil(settle / 1000) + toleratedAheadSeconds },
+    before: { ...from, to: slidingWindow(now, policy, zone).from - 1 },
+    ahead: { from: slidingWindow(now, { ...policy, settle: -toleratedAheadMs }, zone).to },
   }
 }
 
@@ -52,7 +49,7 @@ export async function countOutside(
   const query = { status: 'failed', ...outside } as const
   const askedAt = client.now()
   const { records, rows, total } = await client.list({ ...query, page: 0, size: 1 }, signal)
-  if (client.now() - askedAt > toleratedAheadSeconds * 1000) return undefined
+  if (client.now() - askedAt > toleratedAheadMs) return undefined
   const foreign = records.find(({ eventLocal }) => eventLocal < from * 1000 || eventLocal >= (to + 1) * 1000)
   if (foreign !== undefined) return (await isListedAtItsTime(foreign, client, signal)) ? undefined : 'missed'
   if (records.some(({ status }) => status !== 'failed')) return undefined

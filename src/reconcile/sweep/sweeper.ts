@@ -283,6 +283,9 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     if (show !== 'unknown') noteFilters(show)
   }
 
+  /** As of now: a list before may have waited for a pause that the platform demanded. */
+  const outside = (): ReturnType<typeof outsideOf> => outsideOf(client.now(), window, zone)
+
   /** Lists the newest hour, then the oldest slices upwards; then counts records outside the window, and stuck ones. */
   async function sweepFull(current: Sweep): Promise<void> {
     const { signal } = current
@@ -301,10 +304,10 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     backlog.evictions.end()
     findings.excluded = current.excluded
     await sweepRecentIfDue(signal)
-    const outside = outsideOf(forget(), window, zone)
+    forget()
     const stuck = { client, monotonic: clock.monotonic, policy, zone, triedAt: backlog.triedAt }
-    await note('beyondWindow', countOutside(client, outside.before, signal), current)
-    await note('aheadOfClock', countOutside(client, outside.ahead, signal), current)
+    await note('beyondWindow', countOutside(client, outside().before, signal), current)
+    await note('aheadOfClock', countOutside(client, outside().ahead, signal), current)
     await note('stuckProcessing', countStuck(stuck, signal), current)
     await proveFilters(signal)
     // What was listed while they hid all may be missing.
@@ -313,12 +316,12 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   }
 
   async function sweepRecent(current: Sweep): Promise<void> {
-    const whole = forget()
+    forget()
     await listNewest(current)
     noteSkipped(current)
     // Their time may have come since the last full sweep.
     if (findings.aheadOfClock > 0)
-      await note('aheadOfClock', countOutside(client, outsideOf(whole, window, zone).ahead, current.signal), current)
+      await note('aheadOfClock', countOutside(client, outside().ahead, current.signal), current)
     schedule.done('recent', current.worked())
   }
 
