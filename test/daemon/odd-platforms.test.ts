@@ -276,17 +276,6 @@ test('a dead receiver is no storm where each retry makes a new record, and the o
   expect(daemon.ops().status()).toMatchObject(said)
 })
 
-test('what failed while the platform demanded a pause is not of events ahead of its clock', async () => {
-  await using day = await beginDay()
-  day.seed(5, [30, 1])
-  const reply = { status: 503, headers: { 'retry-after': '7200' } }
-  const daemon = await day.start({}, ({ method }) => (method === 'PATCH' ? reply : undefined))
-  await daemon.goOn(60)
-  day.seed(20, [0.2, 0.1])
-  await daemon.goOn(90)
-  expect(daemon.ops().status()).toMatchObject({ aheadOfClock: 0, missing: 5 })
-})
-
 interface Row {
   id: string
   status: string

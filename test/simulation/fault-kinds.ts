@@ -46,6 +46,8 @@ export interface FaultWindow {
   subscription?: number
   /** With `gateway-page`, `bad-span` and `barred`. */
   status?: number
+  /** With `overloaded`: the wait that is demanded, 0 for none; undefined: any. */
+  waitMs?: number
   /** With `bad-span`: only lists of this status fail. */
   of?: 'processing' | 'failed'
   /** With `bad-span`: lists of several rows fail whose span holds the event of this moment, ms since the start. */

@@ -156,9 +156,9 @@ export function createNetwork(options: NetworkOptions): (process: Process, watch
   }
 
   /** `now` is that of the host that answers. */
-  function withRetryAfter(status: 429 | 503, now: number): Reply {
-    const seconds = 1 + sequence.below(20)
-    const form = sequence.below(3)
+  function withRetryAfter(status: 429 | 503, now: number, waitMs?: number): Reply {
+    const seconds = waitMs === undefined ? 1 + sequence.below(20) : waitMs / 1000
+    const form = waitMs === undefined ? sequence.below(3) : Math.sign(waitMs)
     const base = { status, body: '', views: [] }
     if (form === 0) return base
     const date = new Date(Math.floor(now / 1000) * 1000 + seconds * 1000).toUTCString()
@@ -171,13 +171,13 @@ export function createNetwork(options: NetworkOptions): (process: Process, watch
   const refusal = (status: number, body = ''): Reply => ({ status, body, views: [] })
   const refusedClient = '{"error":"invalid_client"}'
   /** What is said in the platform's place, so that it never hears of the call. */
-  const inItsPlace: Partial<Record<FaultKind, (status: number) => Reply>> = {
+  const inItsPlace: Partial<Record<FaultKind, (status: number, waitMs?: number) => Reply>> = {
     'server-error': () => fromGateway(sequence.pick([500, 502, 504])),
     'no-token': () => fromGateway(sequence.pick([500, 502, 504])),
     misrouted: () => fromGateway(404),
     'gateway-page': fromGateway,
     'health-404': () => fromGateway(404),
-    overloaded: () => ({ ...withRetryAfter(503, platform.now()), isItsWord: false }),
+    overloaded: (_, waitMs) => ({ ...withRetryAfter(503, platform.now(), waitMs), isItsWord: false }),
     throttled: () => withRetryAfter(429, platform.now()),
     'token-throttled': () => ({ ...withRetryAfter(429, identityNow()), body: refusedClient }),
     'token-refused': () => refusal(401, refusedClient),
@@ -284,7 +284,7 @@ export function createNetwork(options: NetworkOptions): (process: Process, watch
         form: operation === 'token' ? (request.body ?? '') : '',
       }
       const pausedUntilSentMs = pausedMs()
-      const { kind: drawn, status: pageStatus = 0 } = faultOf(call) ?? {}
+      const { kind: drawn, status: pageStatus = 0, waitMs } = faultOf(call) ?? {}
       const fault = drawn === 'odd-date' && answers[operation] < 5 ? undefined : drawn
       watch.sent(call)
       if (fault !== undefined) watch.note(`fault ${fault} for call ${call.number}`)
@@ -376,7 +376,7 @@ export function createNetwork(options: NetworkOptions): (process: Process, watch
         }
 
         function arrive(): void {
-          const instead = (fault && inItsPlace[fault]?.(pageStatus)) ?? beyondLimit(call)
+          const instead = (fault && inItsPlace[fault]?.(pageStatus, waitMs)) ?? beyondLimit(call)
           if (instead !== undefined) {
             timeline.after(latency(fault), () => {
               answer(instead)

@@ -142,11 +142,34 @@ function barred(draw: Draw, scenario: Scenario): Scenario {
   }
 }
 
+/** At fixed times everything, or each retry, is refused for maintenance, with a pause that ends with it, long before or after, or none. */
+function maintenance(draw: Draw, scenario: Scenario): Scenario {
+  const stage = plain(draw, scenario, draw.pick([20, 100]))
+  const lengthMs = draw.within(10, 60) * minuteMs
+  const everyMs = draw.pick([1.5, 3]) * hourMs
+  const waitMs = draw.pick([0, 30, lengthMs / 1000, draw.within(3600, 4 * 3600), draw.within(3600, 4 * 3600)]) * 1000
+  const on = draw.pick(['all', 'retry', 'retry'] as const)
+  const firstAt = draw.pick([0, everyMs - lengthMs])
+  const calmAt = draw.within(1, 2) * everyMs
+  return {
+    ...stage,
+    calmAt,
+    patienceMs: 16 * hourMs,
+    receivers: [{ outages: [], flaky: draw.pick([0.3, 0.5]) }],
+    records: [...stage.records, ...coming(calmAt, draw.pick([0.1, 1]))],
+    faults: Array.from({ length: calmAt / everyMs }, (_, index) => ({
+      ...{ from: firstAt + index * everyMs, to: firstAt + index * everyMs + lengthMs },
+      ...{ kind: 'overloaded', share: 1, on, waitMs },
+    })),
+  }
+}
+
 export const saidStages = {
   'retries of one of two subscriptions are barred': barred,
   'an outage that heals, or lasts': outage,
   'a dead receiver with few missing': deadWithFew,
   'an identity host that is down': identityDown,
   'a receiver that is mended': fixedLate,
+  maintenance,
   'bounds of another zone, or filters that hide': hiding,
 }

@@ -126,10 +126,10 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
     return status === 'failed' && busy === 0 && isOld
   }
 
-  /** Where the headline is of events up to a time, those. */
-  function longFailed({ seenUntil, summary }: Sight['status']): SimulatedRecord[] {
-    const isOfAll = !summary.headline.includes('of events up to')
-    const until = isOfAll ? Infinity : Number(seenUntil) + platform.now() - hostNow()
+  /** Failed for long, and not of the newest events where the headline leaves these out. */
+  function longFailed({ clock, seenUntil, summary }: Sight['status']): SimulatedRecord[] {
+    const isLimited = seenUntil !== null && summary.headline.includes('of events up to')
+    const until = isLimited ? seenUntil.getTime() + 1000 * clock.skewSeconds.api : Infinity
     return [...platform.records.values()].filter((record) => record.eventAt <= until && isLongFailed(record))
   }
 

@@ -97,7 +97,11 @@ export function createTruthWatcher(options: WatcherOptions): Watcher {
   }
 
   function checkStatus(sight: Sight): void {
-    const { causes, expired, failed, missing, pauses } = sight.status
+    const { aheadOfClock, causes, expired, failed, missing, pauses } = sight.status
+    const mostAhead = scenario.records.filter(({ aheadMs }) => aheadMs !== undefined).length
+    // Events of before the platform's clock was put back lie ahead of it.
+    if (aheadOfClock > mostAhead && scenario.platformJumps.length === 0)
+      violate('books', `/status has ${aheadOfClock} ahead of the clock, there are at most ${mostAhead}`)
     const sum = decisions.reduce((total, decision) => total + failed[decision], 0)
     if (sum > 0) exercise('/status says what is missing')
     const { onlyCounted } = causes
