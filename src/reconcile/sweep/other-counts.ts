@@ -55,13 +55,15 @@ export async function countOutside(
   if (records.some(({ status }) => status !== 'failed')) return undefined
   if (rows === 0) return (total ?? 0) === 0 ? 0 : undefined
   if (total !== undefined && rows <= total) return total
-  let count = 0
+  const ids = new Set<string>()
   for (let page = 0, isLast = false; !isLast && page < maxCountedPages; page += 1) {
     const listed = await client.list({ ...query, page, size: maxPageSize }, signal)
-    count += listed.records.length
-    isLast = isShort(listed)
+    const before = ids.size
+    for (const { id } of listed.records) ids.add(id.toLowerCase())
+    // Behind the last page, a platform may show it again.
+    isLast = isShort(listed) || ids.size === before
   }
-  return count
+  return ids.size
 }
 
 /**
