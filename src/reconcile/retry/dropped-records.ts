@@ -1,5 +1,6 @@
 // Remembers tried records that have left the backlog, until a restart: to ignore their stale rows, and to know one that has failed again. @see docs/architecture.md "Backlog and decisions"
 import type { FailedRecord, Ours } from '../failed-record.ts'
+import { keyOfPacked } from '../packed-id.ts'
 import { maxLagMs } from '../policy.ts'
 
 /** The last attempt of a record as shown. */
@@ -55,7 +56,7 @@ const isLater = ({ attempts, lastAt }: ShownAttempt, shown: ShownAttempt): boole
 
 /** That of all records of its event in its subscription. */
 const eventKeyOf = ({ eventKey, localSecond, subscriptionId }: FailedRecord): string =>
-  `${eventKey} ${localSecond} ${subscriptionId}`
+  `${keyOfPacked(eventKey)} ${localSecond} ${subscriptionId}`
 
 export function createDroppedRecords(): DroppedRecords {
   /** In the order in which they were dropped; successful ones by their event, too. */
