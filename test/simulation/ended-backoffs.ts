@@ -20,8 +20,11 @@ export function createEndedBackoffs(timeline: Timeline, platform: Pick<Simulated
     fact(fact) {
       if (fact.type !== 'circuit' || fact.to !== 'closed') return
       const id = fact.subscriptionId.toLowerCase()
-      for (const how of ['surely', 'perhaps'] as const)
-        if (timeline.now() - (ended[how].get(id) ?? -Infinity) >= againMs[how]) ended[how].set(id, timeline.now())
+      const isOver = (how: keyof typeof againMs): boolean =>
+        timeline.now() - (ended[how].get(id) ?? -Infinity) >= againMs[how]
+      const isSure = isOver('surely')
+      if (isSure) ended.surely.set(id, timeline.now())
+      if (isSure || isOver('perhaps')) ended.perhaps.set(id, timeline.now())
     },
     at: (id, how) => platform.now() - (timeline.now() - (ended[how].get(id) ?? -Infinity)),
   }

@@ -268,7 +268,15 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
 
   function outcome(fact: Extract<TelemetryEvent, { type: 'outcome' }>): void {
     const record = platform.records.get(fact.webhookId)
-    if (fact.outcome === 'recovered' && record?.status !== 'successful') {
+    if (fact.isRelapse) {
+      const retried = record?.madeBy ?? record
+      if (!recovered.delete(retried?.id ?? '') || record?.isTaken !== false)
+        violate('untrue', `says that ${fact.webhookId} has failed after it had recovered`)
+      exercise('a success that does not last is taken back')
+      return
+    }
+    const wasShown = scenario.habits.meanwhile === 'successful' && knowledge.get(fact.webhookId)?.last?.view.status
+    if (fact.outcome === 'recovered' && record?.status !== 'successful' && wasShown !== 'successful') {
       violate('untrue', `says that ${fact.webhookId} is recovered, which is ${record?.status ?? 'unknown'}`)
     }
     if (fact.outcome === 'recovered') {

@@ -121,10 +121,19 @@ export function createKnowledge(options: KnowledgeOptions): Knowledge {
   let hasTrouble = false
   let failures: { id: string; until: number }[] = []
 
+  /** Of the record whose retry made this one; shown before that is answered, it may seem to be a new one. */
+  function triesBefore(id: string): Tries & Pick<Known, 'sure'> {
+    const retried = byId.get(platform.records.get(id)?.madeBy?.id ?? '')
+    if (retried === undefined) return { ...untried, sure: { ...untried } }
+    const { inFlight, refusals, sure, tries } = retried
+    return inFlight === undefined
+      ? { refusals, tries, sure: { ...sure } }
+      : { refusals, tries: tries + 1, sure: { ...untried } }
+  }
+
   const of = (id: string): Known =>
     byId.getOrInsertComputed(id, () => ({
-      ...untried,
-      sure: { ...untried },
+      ...triesBefore(id),
       triedAt: -Infinity,
       sentAt: -Infinity,
       views: [],

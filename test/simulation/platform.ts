@@ -23,6 +23,10 @@ export interface SimulatedRecord {
   attempts: number
   lastAt: number | null
   responseStatusCode: number | null
+  /** Its receiver has answered with 200. */
+  isTaken: boolean
+  /** The record whose retry made it. */
+  readonly madeBy: SimulatedRecord | undefined
   /** Deliveries that wait or are under way. */
   busy: number
   ownRetriesLeft: number
@@ -251,7 +255,9 @@ export function createSimulatedPlatform({ scenario, timeline, sequence, watch }:
     record.responseStatusCode = code
     if (code === 200) watch.taken(record)
     else record.failedAt = timeline.now()
-    if (record.status === 'successful') return
+    const wasTaken = record.isTaken
+    for (let one: SimulatedRecord | undefined = record; one && code === 200; one = one.madeBy) one.isTaken = true
+    if (wasTaken) return
     change(record, code === 200 ? 'successful' : 'failed')
     if (actor !== 'platform') record.ownRetriesLeft = habits.ownRetriesAfterRetry
     if (code === 200 || record.ownRetriesLeft === 0) return
@@ -266,6 +272,7 @@ export function createSimulatedPlatform({ scenario, timeline, sequence, watch }:
     const receiver = subscriptions[record.plan.subscription] ?? 0
     record.busy += 1
     if (habits.meanwhile === 'processing') change(record, 'processing')
+    else if (habits.meanwhile === 'successful' && actor !== 'platform') change(record, 'successful')
     const wait = habits.delivery === 'async' ? between(sequence, habits.queue) : 0
     timeline.after(wait, () => {
       if (habits.counts === 'start') countAttempt(record)
@@ -295,6 +302,10 @@ export function createSimulatedPlatform({ scenario, timeline, sequence, watch }:
     } else if (record.plan.kind === 'barred') {
       done({ status: 422, body: errorBody('svc.barred', []), views: [], code: 'svc.barred' })
     } else if (isIgnored) {
+      done(accepted(record))
+    } else if (habits.retriesAnew) {
+      change(record, 'successful')
+      deliver(enter(record.plan, record), actor, () => undefined)
       done(accepted(record))
     } else if (habits.delivery === 'sync') {
       deliver(record, actor, () => {
@@ -360,13 +371,15 @@ export function createSimulatedPlatform({ scenario, timeline, sequence, watch }:
     if (isRefused(asked)) return { status: 400, body: errorBody('svc.span', []), views: [], code: 'svc.span' }
     const { firstRows, pages } = habits
     const size = Math.min(pages?.max ?? maxPageSize, askedSize)
-    const number = firstRows?.behind === 'again' ? Math.min(asked.page, firstRows.rows / size - 1) : asked.page
     const found: SimulatedRecord[] = []
     for (const record of isHidden(asked) ? [] : shown()) {
       if (status !== undefined && record.status !== status) continue
       if (isOfEvent(record, eventId) && isInside(record, from, to)) found.push(record)
     }
     if (!isOrderFixed) found.sort(inOrder)
+    const rowsAgain =
+      firstRows?.behind === 'again' ? firstRows.rows : pages?.behind === 'again' ? found.length : Infinity
+    const number = Math.min(asked.page, Math.max(0, Math.ceil(rowsAgain / size) - 1))
     const page = isBehind({ ...asked, page: number }) ? [] : found.slice(number * size, (number + 1) * size)
     const total = pages?.totals === 'none' ? undefined : found.length
     const told = { own: size, asked: askedSize, none: undefined }[pages?.told ?? 'own']
@@ -380,25 +393,28 @@ export function createSimulatedPlatform({ scenario, timeline, sequence, watch }:
     return { status: 200, body: written(body), views, rows: page.length, ...(total !== undefined && { total }) }
   }
 
-  function enter(plan: PlannedRecord): SimulatedRecord {
-    const eventAt = plan.at < 0 ? startAt + plan.at + (plan.aheadMs ?? 0) : now()
+  function enter(plan: PlannedRecord, madeBy?: SimulatedRecord): SimulatedRecord {
+    const eventAt = madeBy?.eventAt ?? (plan.at < 0 ? startAt + plan.at + (plan.aheadMs ?? 0) : now())
+    const attempts = madeBy === undefined ? plan.attempts : 0
     const record: SimulatedRecord = {
       id: sequence.uuid(),
-      eventId: sequence.chance(habits.withoutEventId) ? '' : sequence.uuid(),
+      eventId: madeBy?.eventId ?? (sequence.chance(habits.withoutEventId) ? '' : sequence.uuid()),
       subscriptionId: subscriptionIds[plan.subscription] ?? '',
       entityId: entityIdOf(plan.entity),
       plan,
       eventAt,
       eventLocal: zone.toLocal(eventAt),
-      enteredAt: plan.at < 0 ? -Infinity : timeline.now(),
+      enteredAt: plan.at < 0 && madeBy === undefined ? -Infinity : timeline.now(),
       status: 'failed',
-      attempts: plan.attempts,
-      lastAt: plan.attempts === 0 ? null : startAt + plan.lastAttemptAt,
-      responseStatusCode: plan.attempts === 0 ? null : 503,
+      attempts,
+      lastAt: attempts === 0 ? null : startAt + plan.lastAttemptAt,
+      responseStatusCode: attempts === 0 ? null : 503,
+      isTaken: false,
+      madeBy,
       busy: 0,
       ownRetriesLeft: plan.at < 0 ? 0 : habits.ownRetries,
       changedAt: timeline.now(),
-      failedAt: plan.attempts === 0 ? -Infinity : plan.lastAttemptAt,
+      failedAt: attempts === 0 ? -Infinity : plan.lastAttemptAt,
     }
     records.set(record.id, record)
     inFixedOrder = undefined

@@ -34,11 +34,12 @@ export const withFirstRows = withHabits((draw) => ({
   firstRows: { rows: draw.pick([100, 200, 1000]), behind: draw.pick(['error', 'none', 'again']) },
 }))
 
-/** Pages are shorter than asked for, and may not tell their size or total. */
+/** Pages are shorter than asked for, may not tell their size or total, and behind the last one it may come again. */
 function withShortPages(draw: Draw, { habits, ...scenario }: Scenario): Scenario | undefined {
   if (habits.firstRows !== undefined) return undefined
   const [told, totals] = [draw.pick(['own', 'asked', 'none'] as const), draw.pick(['exact', 'none'] as const)]
-  return { ...scenario, habits: { ...habits, pages: { max: draw.pick([5, 10, 20]), told, totals } } }
+  const behind = draw.pick(['none', 'again'] as const)
+  return { ...scenario, habits: { ...habits, pages: { max: draw.pick([5, 10, 20]), told, totals, behind } } }
 }
 
 /** Some failed events are of a day to come. */

@@ -142,6 +142,21 @@ function barred(draw: Draw, scenario: Scenario): Scenario {
   }
 }
 
+/** A retry is shown as successful before its delivery has ended, or makes a new record, while the receiver is dead for hours, or well. */
+function shownTooSoon(draw: Draw, scenario: Scenario): Scenario {
+  const stage = plain(draw, scenario, draw.pick([3, 20, 100]))
+  const calmAt = draw.within(30, 180) * minuteMs
+  const outages = draw.chance(0.8) ? [{ from: 0, to: calmAt, how: draw.pick([503, 'no-answer'] as const) }] : []
+  const shown = draw.pick([{ retriesAnew: true }, { meanwhile: 'successful', queue: [minuteMs, minuteMs] }] as const)
+  return {
+    ...stage,
+    calmAt,
+    patienceMs: 16 * hourMs,
+    receivers: [{ outages, flaky: 0 }],
+    habits: { ...stage.habits, delivery: 'async', ...shown },
+  }
+}
+
 /** At fixed times everything, or each retry, is refused for maintenance, with a pause that ends with it, long before or after, or none. */
 function maintenance(draw: Draw, scenario: Scenario): Scenario {
   const stage = plain(draw, scenario, draw.pick([20, 100]))
@@ -170,6 +185,7 @@ export const saidStages = {
   'a dead receiver with few missing': deadWithFew,
   'an identity host that is down': identityDown,
   'a receiver that is mended': fixedLate,
+  'retries shown as successful too soon': shownTooSoon,
   maintenance,
   'bounds of another zone, or filters that hide': hiding,
 }

@@ -44,7 +44,9 @@ export interface Habits {
   timeZone: string
   /** `sync`: the PATCH is answered when it was delivered; else at once, and the record is shown so meanwhile. */
   delivery: 'sync' | 'async'
-  meanwhile: 'processing' | 'failed'
+  meanwhile: 'processing' | 'failed' | 'successful'
+  /** A retried record is shown as successful, and a new one of its event is delivered. */
+  retriesAnew?: true
   /** When an attempt is counted and gets its time. */
   counts: 'start' | 'end'
   /** Attempts of its own after the first one. */
@@ -93,8 +95,8 @@ export interface Habits {
   listsAtOnce?: number
   /** Only the first rows of a list are shown, and behind them an error, no rows, or the last page again; undefined: all are. */
   firstRows?: { rows: number; behind: 'error' | 'none' | 'again' }
-  /** Maximum rows on a page, and what the metadata say of it; undefined: as specified. */
-  pages?: { max: number; told: 'own' | 'asked' | 'none'; totals: 'exact' | 'none' }
+  /** Maximum rows on a page, what the metadata say of it, and what is behind the last one, which may be itself; undefined: as specified. */
+  pages?: { max: number; told: 'own' | 'asked' | 'none'; totals: 'exact' | 'none'; behind: 'none' | 'again' }
   /** Until then, ms since the start, bounds of lists mean times that are so much later than those of the rows, as in another zone. */
   boundsLater?: { ms: number; until: number }
   /** Meanwhile, ms since the start, lists that are asked for a status, or for a time, or all of them show no rows. */
@@ -233,6 +235,11 @@ export const noTrouble = {
 /** An attempt that is counted and shown as failed while it is under way can't be told from one that has failed, but by what comes of it. */
 export function looksFailed({ counts, meanwhile }: Pick<Habits, 'counts' | 'meanwhile'>): boolean {
   return meanwhile === 'failed' && counts === 'start'
+}
+
+/** A success may be shown before, or in place of, the outcome: what failed is known minutes later. */
+export function succeedsTooSoon({ meanwhile, retriesAnew }: Habits): boolean {
+  return meanwhile === 'successful' || retriesAnew === true
 }
 
 /** When receivers are sound, ms since the start. A dead subscription has one probe in five minutes, so a second failure takes hours. */

@@ -2,6 +2,7 @@
 import type { TelemetryEvent } from '../../src/observe/events.ts'
 import { refusesRecord } from '../../src/platform/record.ts'
 import type { SimulatedRecord } from './platform.ts'
+import { succeedsTooSoon } from './scenario.ts'
 import type { WatcherOptions } from './promises/watcher.ts'
 
 const minuteMs = 60_000
@@ -60,6 +61,8 @@ export function createStreaks({
       // What failed before may have arrived since without a retry.
       const all = row.filter(({ sentAt }) => sentAt >= (outage?.from ?? 0))
       const [first = { at: Infinity }] = all
+      // Its successes hide its failures.
+      if (succeedsTooSoon(scenario.habits)) return Infinity
       // It is up, and refuses each record, or did so.
       const isRefusing = row.some(({ code }) => refusesRecord(code))
       if (outage === undefined || (isRefusing && known === 'surely')) return Infinity

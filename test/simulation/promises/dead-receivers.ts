@@ -1,6 +1,6 @@
 // What a process has delivered to receivers that have been dead since it started is little. @see docs/architecture.md "Circuits"
 import { probeTimeoutMs } from '../../../src/reconcile/retry/circuit-breaker.ts'
-import { looksFailed } from '../scenario.ts'
+import { looksFailed, succeedsTooSoon } from '../scenario.ts'
 import type { Watcher, WatcherOptions } from './watcher.ts'
 
 /** After one pause. */
@@ -16,7 +16,8 @@ export function createDeadReceiversWatcher(options: WatcherOptions): Watcher {
   /** Circuits that an operator had probed, and how often: what was sent before opens no circuit then. */
   let [probed, probes] = [0, 0]
   const hasFaults = scenario.faults.length > 0 || scenario.revocations.length > 0
-  const isWatched = config.receiver.healthUrl === undefined
+  // Its successes fill no circuit: its records are bounded by their backoffs.
+  const isWatched = config.receiver.healthUrl === undefined && !succeedsTooSoon(scenario.habits)
 
   function isDead(receiver: number): boolean {
     const outage = platform.outageAt(receiver, startedAt)

@@ -100,7 +100,7 @@ export function createFailedAgainWatcher(options: WatcherOptions): Watcher {
     },
     scraped: checkKnown,
     fact(fact) {
-      if (fact.type !== 'outcome') return
+      if (fact.type !== 'outcome' || fact.isRelapse) return
       const { webhookId: id } = fact
       const { firstAt, lastAt } = shown.get(id) ?? { firstAt: NaN, lastAt: NaN }
       shown.delete(id)

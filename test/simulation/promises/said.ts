@@ -1,6 +1,6 @@
 // The oracle: what is said is what is so. Level, headline, advice and notices of /status, at every scrape, against the world. @see docs/status.md
 import { maxLagMs } from '../../../src/reconcile/policy.ts'
-import { soundAtOf } from '../scenario.ts'
+import { soundAtOf, succeedsTooSoon } from '../scenario.ts'
 import { isAnswered } from '../knowledge.ts'
 import type { SimulatedRecord } from '../platform.ts'
 import { perSecondFor, perSecondOf } from '../readings-limits.ts'
@@ -306,7 +306,11 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
       const enough = hasFailed ? minRowOfFailing : minTries
       const failed = own.filter(
         ({ at, isTaken, sentAt }) =>
-          !isTaken && sentAt > downSince && at < timeline.now() - noticeMs && at > timeline.now() - recallMs,
+          !isTaken &&
+          sentAt > downSince &&
+          at < timeline.now() - noticeMs &&
+          at > timeline.now() - recallMs &&
+          !succeedsTooSoon(scenario.habits),
       )
       const isWaiting = (record: SimulatedRecord): boolean => record.status === 'failed' && isOurs(record)
       // Where none is said to be missing, that itself is judged.
@@ -384,7 +388,7 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
     // An evicted record is forgotten with everything known about it.
     if (status.causes.onlyCounted > 0) levels = []
     levels = [...levels.filter(({ at }) => at > since), { at: now, level: newest, headline }]
-    if (levels.length < 15 || isLikeFailing || failsFirst) return
+    if (levels.length < 15 || isLikeFailing || failsFirst || succeedsTooSoon(scenario.habits)) return
     exercise('levels are steady where nothing changes')
     const changed = levels.filter(({ level }, index) => index > 0 && level !== levels[index - 1]?.level)
     const returns = changed.filter(({ at, level }) => levels.some((one) => one.at < at && one.level === level))

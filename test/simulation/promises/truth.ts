@@ -9,6 +9,8 @@ import type { Sight, Watcher, WatcherOptions } from './watcher.ts'
 const certificateCheckMs = 70_000
 /** The retry loop turns at least so often. */
 const turnMs = 30_000
+/** A failure is known by then. */
+const knownMs = 480_000
 const decisions = ['due', 'blocked', 'awaiting', 'backing-off', 'exhausted'] as const
 
 /** What the platform said to a PATCH, as `retries_total` names it. */
@@ -121,6 +123,16 @@ export function createTruthWatcher(options: WatcherOptions): Watcher {
     if (pauses.some(pausesAll) !== isPaused) violate('books', `/status is wrong on the operator's pause`)
   }
 
+  /** What did not last was no recovery, once that is known. */
+  function checkTaken({ status: { recovered, summary } }: Sight): void {
+    const all = [...platform.records.values()]
+    const taken = all.filter(({ changedAt, isTaken }) => isTaken || changedAt > timeline.now() - knownMs).length
+    if (recovered.lastDay > taken)
+      violate('said', `says that ${recovered.lastDay} are recovered, and at most ${taken} are`)
+    if (summary.headline.includes('succeed again') && !all.some(({ isTaken }) => isTaken))
+      violate('said', `says "${summary.headline}", and none was taken`)
+  }
+
   function checkCertificate(sight: Sight): void {
     const now = keyFiles.notAfter()
     if (now !== certificate) {
@@ -179,6 +191,7 @@ export function createTruthWatcher(options: WatcherOptions): Watcher {
       checkCounters(sight)
       expect(sight, 'awaiting_webhooks', knowledge.owed().size)
       checkStatus(sight)
+      checkTaken(sight)
       checkCertificate(sight)
       checkClocks(sight)
       // By the host's clock as it is set now; 0 before the first.

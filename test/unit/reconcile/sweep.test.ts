@@ -104,12 +104,6 @@ test.each([
   expect(platform.lists.length).toBeLessThan(500)
 })
 
-test('the last of three full pages comes again: they are the whole list', async () => {
-  const platform = createFakePlatform({ records: failed(30), maxPageSize: 10 })
-  const swept = await run({ ...platform, list: lastAgain(platform.list) })
-  expect(swept).toMatchObject({ ids: { length: 30 }, incomplete: 0 })
-})
-
 test.each(['none', 'double'] as const)(
   'a page size that is the number of rows, totals: %s: no call for each record',
   async (totals) => {
