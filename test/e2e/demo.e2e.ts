@@ -2,11 +2,19 @@
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { get, makeFolder, startProgram } from '../support/process.ts'
+import { get, makeFolder, runProgram, startProgram } from '../support/process.ts'
+
+const script = join(import.meta.dirname, '../../sandbox/demo.ts')
+
+test('has a help', async () => {
+  expect(await runProgram(['--help'], { script })).toMatchObject({
+    ...{ code: 0, stderr: '' },
+    stdout: expect.stringContaining('--keep') as string,
+  })
+})
 
 test('ends with equal counts and 0; with --keep it stays up until it is stopped', async () => {
   await using folder = await makeFolder()
-  const script = join(import.meta.dirname, '../../sandbox/demo.ts')
   await using demo = startProgram(['--keep'], { script, env: { TMPDIR: folder.path } })
   await expect.poll(() => demo.stdout()).toContain('still up')
   const pageUrl = /still up: (http:\S+\/) /.exec(demo.stdout())?.[1] ?? ''

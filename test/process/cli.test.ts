@@ -1,4 +1,4 @@
-// The command line: help, version, usage errors, healthcheck; and what stands beside the program: sandbox and keygen. A process for each kind of end.
+// The command line: help, version, usage errors, healthcheck; and the sandbox beside the program. A process for each kind of end.
 import { spawnSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
@@ -18,7 +18,6 @@ const hour = 3_600_000
 const repository = join(import.meta.dirname, '../..')
 const { version } = JSON.parse(readFileSync(join(repository, 'package.json'), 'utf8')) as { version: string }
 
-const keygen = { script: join(repository, 'tools/keygen.ts') }
 const sandboxProgram = { script: join(repository, 'sandbox/main.ts') }
 
 describe('help', () => {
@@ -60,26 +59,12 @@ describe('usage errors', () => {
   })
 })
 
-describe('beside the program', () => {
-  test.concurrent.each([
-    ['demo', { script: join(repository, 'sandbox/demo.ts') }, '--keep'],
-    ['keygen', keygen, '--name <name>'],
-    ['sandbox', sandboxProgram, '--port <number>'],
-  ])('%s has a help', async (_name, script, words) => {
-    const { code, stderr, stdout } = await runProgram(['--help'], script)
-    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
-    expect(stdout).toContain(words)
-  })
-
-  test.concurrent.each([
-    ['keygen with an unknown option', keygen, ['--out', '/nowhere', '--bits', '2048'], "unknown option '--bits'"],
-    ['sandbox with nonsense', sandboxProgram, ['--port', 'many'], '--port'],
-  ])('%s: 2', async (_name, script, args, words) => {
-    const { code, stdout, stderr } = await runProgram(args, script)
-    expect({ code, stdout }, stderr).toEqual({ code: 2, stdout: '' })
-    expect(stderr).toContain(words)
-    expect(stderr).not.toMatch(/^\s+at /m)
-  })
+// test/sandbox/cli.test.ts has its help, and each refusal.
+test.concurrent('the sandbox with nonsense: 2', async () => {
+  const { code, stdout, stderr } = await runProgram(['--port', 'many'], sandboxProgram)
+  expect({ code, stdout }, stderr).toEqual({ code: 2, stdout: '' })
+  expect(stderr).toContain('--port')
+  expect(stderr).not.toMatch(/^\s+at /m)
 })
 
 test.concurrent(

@@ -64,6 +64,13 @@ test('beside a certificate it leaves no key', async () => {
   expect(await readdir(folder.path)).toEqual(['certificate.pem'])
 })
 
+test('has a help', async () => {
+  expect(await keygen('--help')).toMatchObject({
+    ...{ code: 0, stderr: '' },
+    stdout: expect.stringContaining('--name <name>') as string,
+  })
+})
+
 test.each([
   ['no --out', []],
   ['--days 0', ['--days', '0']],
