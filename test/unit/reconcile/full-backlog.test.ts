@@ -19,28 +19,28 @@ const dead = (count: number, fields: string): string =>
   each(count, (index) => `deliver dead${index} 503; stored ${fields.replace('#', `dead${index}`)}`)
 
 const scripts: Record<string, string> = {
-  '500 behind 5,000 of a dead receiver': `
-    given maxRecords=2000; ${dead(1, '5000 # age=6d apart=86s')}; stored 500 a age=12h apart=72s
-    start; ticks 30s 1min; recovered -> 500; lists -> at most 120`,
-  '200 of two receivers among 2,000 of 40 dead ones': `
-    given maxRecords=300
-    ${dead(40, '50 # age=6d apart=2h')}; stored 100 a age=6d apart=1h; stored 100 b age=6d apart=1h
-    start; ticks 30s 10min; recovered -> 200; lists -> at most 900`,
-  '500 behind 3,000 exhausted ones of their subscription': `
-    given maxRecords=2000; stored 3000 a age=6d apart=86s attempts=30; stored 500 a age=12h apart=72s
-    start; ticks 30s 1min; recovered -> 500; lists -> at most 76`,
-  '500 behind 6,000 of their subscription that the receiver refuses': `
-    given maxRecords=2000; stored 6000 a age=6d apart=70s attempts=2; stored 500 a age=12h apart=72s
-    start; ticks 30s 5min; recovered -> 500; lists -> at most 340`,
-  '2,000 of one receiver': `
-    given maxRecords=200; stored 2000 a age=6d apart=216s
-    start; ticks 30s 10min; recovered -> 2000; lists -> at most 600`,
-  '1,000 of ten receivers among 9,000 of 200 dead ones, at two calls a second': `
-    given maxRecords=2000 maxPerSecond=2
-    ${dead(200, '45 # age=6d apart=2h')}; ${each(10, (index) => `stored 100 up${index} age=6d apart=1h`)}
-    start; ticks 30s 35min; recovered -> 1000; lists -> at most 900`,
+  '100 behind 1,000 of a dead receiver': `
+    given maxRecords=400; ${dead(1, '1000 # age=6d apart=430s')}; stored 100 a age=12h apart=6min
+    start; ticks 30s 1min; recovered -> 100; lists -> at most 36`,
+  '40 of two receivers among 400 of 8 dead ones': `
+    given maxRecords=60
+    ${dead(8, '50 # age=6d apart=2h')}; stored 20 a age=6d apart=5h; stored 20 b age=6d apart=5h
+    start; ticks 30s 10min; recovered -> 40; lists -> at most 200`,
+  '100 behind 600 exhausted ones of their subscription': `
+    given maxRecords=400; stored 600 a age=6d apart=430s attempts=30; stored 100 a age=12h apart=6min
+    start; ticks 30s 1min; recovered -> 100; lists -> at most 27`,
+  '100 behind 1,200 of their subscription that the receiver refuses': `
+    given maxRecords=400; stored 1200 a age=6d apart=350s attempts=2; stored 100 a age=12h apart=6min
+    start; ticks 30s 5min; recovered -> 100; lists -> at most 190`,
+  '400 of one receiver': `
+    given maxRecords=40; stored 400 a age=6d apart=18min
+    start; ticks 30s 10min; recovered -> 400; lists -> at most 142`,
+  '200 of ten receivers among 1,800 of 40 dead ones, at two calls a second': `
+    given maxRecords=400 maxPerSecond=2
+    ${dead(40, '45 # age=6d apart=2h')}; ${each(10, (index) => `stored 20 up${index} age=6d apart=5h`)}
+    start; ticks 30s 35min; recovered -> 200; lists -> at most 280`,
 }
-const refused = '500 behind 6,000 of their subscription that the receiver refuses'
+const refused = '100 behind 1,200 of their subscription that the receiver refuses'
 
 test.each(Object.entries(scripts))('%s: all arrive', async (title, script) => {
   await play(script, { latencyMs: 50, maxPerSecond: 20, ...(title === refused && { deliver: refusesOld }) })
