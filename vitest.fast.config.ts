@@ -6,7 +6,7 @@ import all from './vitest.config.ts'
 export default defineConfig({
   test: {
     ...all.test,
-    include: ['test/{unit,daemon,repository,mutants}/**/*.test.ts', 'test/simulation/*.test.ts'],
+    include: ['test/{unit,daemon,repository}/**/*.test.ts', 'test/simulation/*.test.ts'],
     globalSetup: 'test/support/stuck.ts',
     // Nothing waits: a worker for each core.
     maxWorkers: availableParallelism(),
