@@ -321,7 +321,7 @@ function conditionsOf(status: StatusFacts): NoticeCondition[] {
       openOf(status) > 0 &&
       !isNoneLetThrough(status) && {
         level: 'working',
-        text: `The daemon sends at most ${rateText(status.rate)} of platform.maxRequestsPerSecond, after HTTP 429 or 503.`,
+        text: `The daemon sends at most ${rateText(status.rate)} of platform.maxRequestsPerSecond, after calls that were rejected or failed.`,
         advice:
           "Nothing to do: it speeds up as calls succeed. If recovery is too slow, ask the platform's operator for more.",
         isAside: true,

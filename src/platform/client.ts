@@ -21,12 +21,12 @@ import {
   type RetryResponse,
 } from './operations.ts'
 import { createPageReader, type ReadPage } from './page-reader.ts'
-import type { RateLimiter, TrafficClass } from './rate-limiter.ts'
+import type { RateLimiter, RateReport, TrafficClass } from './rate-limiter.ts'
 import { classifyOwn, PlatformFailure, retryAfterMs } from './http/response.ts'
 import type { ServerClock } from './server-clock.ts'
 import { youngTokenMs, type AccessToken } from './auth/token.ts'
 import { TokenError } from './auth/token-response.ts'
-import { invalidStatusCode, webhooksPath } from './wire.ts'
+import { webhooksPath } from './wire.ts'
 
 type Token = Pick<AccessToken, 'obtainedAt' | 'value'>
 
@@ -143,6 +143,18 @@ type Call = <T>(
   mayReplay: boolean,
 ) => Promise<Called<T>>
 
+/** Failures by which some platforms and gateways limit the rate of lists. A retry may fail in these ways for its record. */
+const mayBeOfRate: ReadonlySet<Reason> = new Set<Reason>([
+  ...(['connection', 'forbidden', 'intercepted', 'invalid-body', 'redirect', 'timeout', 'tls'] as const),
+])
+
+/** What an exchange says about the rate. */
+function kindOf(of: TrafficClass, { code, reason }: { code?: string | undefined; reason: Reason }): RateReport['kind'] {
+  if (reason === 'throttled') return 'throttled'
+  const isOfLists = of !== 'retry' && code === undefined && mayBeOfRate.has(reason)
+  return isOfLists || reason === 'server-error' ? 'overloaded' : 'ok'
+}
+
 function createCall(options: ClientOptions): Call {
   const { clock, rate, serverClock, tokens } = options
   /** The last token that the API accepted, for any call and by method. */
@@ -189,16 +201,15 @@ function createCall(options: ClientOptions): Call {
     const classified = classifyOwn(response)
     const { status } = response
     serverClock.learn(response)
-    // A platform that writes an error body under 503 is not overloaded.
-    const overloaded = status === 503 && classified.code !== invalidStatusCode
-    const kind = classified.reason === 'throttled' ? 'throttled' : overloaded ? 'overloaded' : 'ok'
-    const waitMs = kind === 'ok' ? undefined : retryAfterMs(response, serverClock.now())
+    const kind = kindOf(of, classified)
+    const saysLimit = kind === 'throttled' || (kind === 'overloaded' && status === 503)
+    const waitMs = saysLimit ? retryAfterMs(response, serverClock.now()) : undefined
     const report = { kind, of, retryAfterMs: waitMs, sentAt: sent.at } as const
     const isAlone = operation.isLimitedAlone?.(report) === true
     if (!isAlone) rate.reportResponse(report)
     const pausedMs = Math.min(maxLimitedPausesMs, sent.pausedMs - responded.pausedMs)
     // A retry may have been accepted under a 503, unless that asks for a wait.
-    const mayBeLimited = kind === 'overloaded' && (waitMs !== undefined || of !== 'retry')
+    const mayBeLimited = saysLimit && (waitMs !== undefined || of !== 'retry')
     const isLimited = isAlone || sent.at - responded.at - pausedMs < limitedMs
     const isThrottled = kind === 'throttled' || (mayBeLimited && isLimited)
     if (classified.reason !== 'ok') return { ...classified, reason: classified.reason, status, isThrottled }
@@ -226,6 +237,8 @@ function createCall(options: ClientOptions): Call {
       const { code: transportCode, reason, requestNotSent } = error
       const nothing = { body: undefined, code: undefined, status: undefined }
       exchange = { ...nothing, reason, requestNotSent, transportCode }
+      if (kindOf(kind, exchange) === 'overloaded')
+        rate.reportResponse({ kind: 'overloaded', of: kind, retryAfterMs: undefined, sentAt })
     }
     if (exchange.reason !== 'ok' && operation.method === 'GET') failingSince = Math.min(failingSince, clock.monotonic())
     if (exchange.reason === 'ok') {

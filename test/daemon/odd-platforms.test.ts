@@ -1,6 +1,6 @@
 // Platforms and receivers that change in the middle of an incident: what arrives, and what is said meanwhile.
 import { expect, test } from 'vitest'
-import type { Transport } from '../../src/platform/http/http.ts'
+import { TransportError, type Transport } from '../../src/platform/http/http.ts'
 import {
   beginDay,
   emptyPage,
@@ -131,6 +131,37 @@ test('a limit of three calls a second that is said by HTTP 403 is learned', asyn
     level -= 1
     return undefined
   })
+  await daemon.goOn(60)
+  expect(day.sandbox.counts()).toMatchObject({ successful: 600, failed: 0 })
+})
+
+const page = { headers: { 'content-type': 'text/html' }, body: '<html>' }
+
+test.each<[string, Reply | undefined]>([
+  ['HTTP 500 with a code', { status: 500, body: { code: 'svc.internal', message: 'Failed' } }],
+  ['HTTP 529', { status: 529 }],
+  ['HTTP 403 of a firewall', { status: 403, ...page }],
+  ['a page of 200', page],
+  ['connections that are closed', undefined],
+])('a limit of two calls a second that is said by %s is learned', async (_, reply) => {
+  await using day = await beginDay()
+  day.seed(600, [30, 1])
+  let [level, at] = [4, day.clock.monotonic()]
+  const between: DaemonOptions['between'] = (transport) => async (request) => {
+    const now = day.clock.monotonic()
+    level = Math.min(4, level + ((now - at) / 1000) * 2)
+    at = now
+    if (request.method === 'POST') return transport(request)
+    if (level >= 1) {
+      level -= 1
+      return transport(request)
+    }
+    await day.clock.sleep(1, request.signal)
+    if (reply === undefined) throw new TransportError('connection', 'ECONNRESET')
+    const body = typeof reply.body === 'string' ? reply.body : JSON.stringify(reply.body ?? {})
+    return { status: 200, headers: {}, ...reply, body, sentAt: now, receivedAt: day.clock.monotonic() }
+  }
+  const daemon = await day.start({ RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '20' }, undefined, { between })
   await daemon.goOn(60)
   expect(day.sandbox.counts()).toMatchObject({ successful: 600, failed: 0 })
 })

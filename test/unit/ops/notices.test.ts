@@ -367,7 +367,7 @@ describe('notices', () => {
     const failed = { ...noDecisions, due: 1 }
     expect(summaryOf({ failed, rateLimit: 1.86 }).notices).toMatchObject([
       {
-        text: 'The daemon sends at most 1.9 of the 20 calls/s of platform.maxRequestsPerSecond, after HTTP 429 or 503.',
+        text: 'The daemon sends at most 1.9 of the 20 calls/s of platform.maxRequestsPerSecond, after calls that were rejected or failed.',
       },
     ])
     expect(summaryOf({ failed, rateLimit: 19 }).notices).toEqual([])

@@ -34,6 +34,7 @@ const broken = (reason: TransportError['reason'], requestNotSent = false): Reply
 })
 const resolved = 'already-resolved conflict processing'
 const ok = 'ok'
+const overloaded = 'overloaded'
 
 /** A response: why it is no page, its status, and the tries; what it is for a retry; what the rate limiter learns. */
 test.each<[what: string, Reply, list: string, retry: string, learned: string]>([
@@ -74,15 +75,15 @@ test.each<[what: string, Reply, list: string, retry: string, learned: string]>([
   ['403', { status: 403 }, 'forbidden 403 1', 'unauthorized forbidden', ok],
   ['404', { status: 404, body: { code: 'svc.x' } }, 'not-found 404 1', 'gone not-found', ok],
   ['410', { status: 410, body: { code: 'svc.x' } }, 'not-found 410 1', 'gone not-found', ok],
-  ['408', { status: 408 }, 'server-error 408 3', 'platform-error server-error', ok],
+  ['408', { status: 408 }, 'server-error 408 3', 'platform-error server-error', overloaded],
   ['409 with another code', { status: 409, body: { code: 'svc.x' } }, 'conflict 409 1', 'rejected conflict', ok],
-  ['500', { status: 500, body: '<html>CANARY' }, 'server-error 500 3', 'platform-error server-error lost', ok],
+  ['500', { status: 500, body: '<html>CANARY' }, 'server-error 500 3', 'platform-error server-error lost', overloaded],
   ...[501, 502].map((status): [string, Reply, string, string, string] => [
     `${status} of the platform`,
     { status, body: { code: 'svc.x' } },
     `server-error ${status} 3`,
     'platform-error server-error',
-    ok,
+    overloaded,
   ]),
   ['503', { status: 503, ...after('7') }, 'server-error 503 3', 'platform-error server-error lost', 'overloaded 7000'],
   [
@@ -90,10 +91,10 @@ test.each<[what: string, Reply, list: string, retry: string, learned: string]>([
     { status: 503, body: { code: '' } },
     'server-error 503 3',
     'platform-error server-error lost',
-    'overloaded',
+    overloaded,
   ],
   ['the known error under 503', { status: 503, body: wireInvalidStatus() }, 'conflict 503 1', resolved, ok],
-  ['600', { status: 600 }, 'server-error 600 3', 'platform-error server-error lost', ok],
+  ['600', { status: 600 }, 'server-error 600 3', 'platform-error server-error lost', overloaded],
   ['an answer that is too large', broken('too-large'), 'too-large none 8', 'platform-error too-large lost', 'nothing'],
   ['a reset', broken('connection'), 'connection none 3', 'unreachable connection lost', 'nothing'],
   ['a refused connection', broken('connection', true), 'connection none 3', 'unreachable connection', 'nothing'],
@@ -120,6 +121,25 @@ test.each<[what: string, Reply, list: string, retry: string, learned: string]>([
   expect(under.tokens.voided).toEqual([])
   expect(under.events).toMatchObject([{ operation: 'retry', reason: answer.reason }])
   expect(learnedBy(under).join() || 'nothing').toBe(learned)
+})
+
+test.each<[what: string, Reply, learned: string]>([
+  ['cut JSON', { body: '{"data":{"webhooks":[{"id"' }, overloaded],
+  ['a login page', { body: '<html>' }, overloaded],
+  ['a redirect', { status: 302 }, overloaded],
+  ['403', { status: 403, body: '<html>' }, overloaded],
+  ['403 with a code', { status: 403, body: { code: 'svc.x' } }, ok],
+  ['420', { status: 420 }, overloaded],
+  ['400 with a code', { status: 400, body: { code: 'svc.x' } }, ok],
+  ['a reset', broken('connection'), overloaded],
+  ['a refused connection', broken('connection', true), overloaded],
+  ['timed out', broken('timeout'), overloaded],
+  ['TLS', broken('tls', true), overloaded],
+  ['an answer that is too large', broken('too-large'), 'nothing'],
+])('of a list that fails, the rate limiter learns: %s', async (_, reply, learned) => {
+  const under = createClientUnderTest()
+  await list(reply, under).catch(() => undefined)
+  expect(learnedBy(under)[0] ?? 'nothing').toBe(learned)
 })
 
 test.each([
