@@ -36,6 +36,7 @@ import {
   isLongWait,
   isNoneLetThrough,
   isRefused,
+  isSweepLate,
   letThroughAdvice,
   stopAdvice,
   sweepConditions,
@@ -375,7 +376,8 @@ const worstFirst = (a: NoticeReason, b: NoticeReason): number =>
 function goingOn(status: StatusFacts, worst: Level | undefined): readonly [Level, string] {
   const { failed, inFlight, lastFullSweep, missing } = status
   if (lastFullSweep === null) return ['working', 'The first sweep is under way.']
-  if (missing === 0) return [worst === 'waiting' ? 'waiting' : 'well', '']
+  // Between two pauses that the platform demands, no gate is shut.
+  if (missing === 0) return [worst === 'waiting' || isSweepLate(status) ? 'waiting' : 'well', '']
   if (openOf(status) === 0) return ['waiting', '']
   const isBackingOff = inFlight + failed.due + failed.awaiting + failed.blocked === 0
   return ['working', isBackingOff ? 'Retries wait for their backoff.' : 'Retries are under way.']

@@ -18,13 +18,16 @@ const isListReported = ({ gates }: StatusFacts): boolean =>
 const longWaitMs = 900_000
 export const isLongWait = (since: Date, now: Date): boolean => now.getTime() - since.getTime() > longWaitMs
 
+/** True if no sweep has ended for long, though one was due. */
+export function isSweepLate(status: StatusFacts): boolean {
+  return unsweptMs(status) > longWaitMs && status.now.getTime() - status.progressDue.getTime() > longWaitMs
+}
+
 /** Advice while the platform's rate limit, with a pause of so many seconds, needs a person; undefined otherwise. */
 export function throttleAdvice(status: StatusFacts, seconds: number): string | undefined {
-  const { now, progressDue } = status
   if (seconds * 1000 > longWaitMs)
     return "Ask the platform's operator to end it, then restart: the daemon obeys its Retry-After."
-  const isLate = unsweptMs(status) > longWaitMs && now.getTime() - progressDue.getTime() > longWaitMs
-  if (seconds === 0 || !isLate) return undefined
+  if (seconds === 0 || !isSweepLate(status)) return undefined
   return `Ask the platform's operator to let calls through: no sweep has ended for ${span(unsweptMs(status))}.`
 }
 

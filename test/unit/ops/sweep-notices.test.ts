@@ -98,3 +98,13 @@ test.each<[string, Partial<StatusState>, RegExp[]]>([
 ])('%s', (_, changes, texts) => {
   expect(saidOf(changes)).toEqual(texts.map((text) => expect.stringMatching(text) as string))
 })
+
+test.each<[string, Partial<StatusState>, string]>([
+  ['waits without a sweep for long, though one was due', {}, 'waiting'],
+  ['is well between the ticks of an hourly schedule', { progressDueAt: incidentNow + hourMs }, 'well'],
+])('nothing missing, between two pauses: %s', (_, changes, level) => {
+  expect(toStatus(aStatusState({ ...swept, ...changes })).summary).toMatchObject({
+    level,
+    headline: expect.stringMatching(/newer failures are not known yet/) as string,
+  })
+})
