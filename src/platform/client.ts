@@ -149,10 +149,14 @@ const mayBeOfRate: ReadonlySet<Reason> = new Set<Reason>([
 ])
 
 /** What an exchange says about the rate. */
-function kindOf(of: TrafficClass, { code, reason }: { code?: string | undefined; reason: Reason }): RateReport['kind'] {
+function kindOf(
+  of: TrafficClass,
+  { code, reason, status }: { code?: string | undefined; reason: Reason; status?: number | undefined },
+): RateReport['kind'] {
   if (reason === 'throttled') return 'throttled'
+  const mayBeOfRecord = of === 'retry' && code !== undefined && status !== 503
   const isOfLists = of !== 'retry' && code === undefined && mayBeOfRate.has(reason)
-  return isOfLists || reason === 'server-error' ? 'overloaded' : 'ok'
+  return isOfLists || (reason === 'server-error' && !mayBeOfRecord) ? 'overloaded' : 'ok'
 }
 
 function createCall(options: ClientOptions): Call {
@@ -201,7 +205,7 @@ function createCall(options: ClientOptions): Call {
     const classified = classifyOwn(response)
     const { status } = response
     serverClock.learn(response)
-    const kind = kindOf(of, classified)
+    const kind = kindOf(of, { ...classified, status })
     const saysLimit = kind === 'throttled' || (kind === 'overloaded' && status === 503)
     const waitMs = saysLimit ? retryAfterMs(response, serverClock.now()) : undefined
     const report = { kind, of, retryAfterMs: waitMs, sentAt: sent.at } as const

@@ -83,7 +83,7 @@ test.each<[what: string, Reply, list: string, retry: string, learned: string]>([
     { status, body: { code: 'svc.x' } },
     `server-error ${status} 3`,
     'platform-error server-error',
-    overloaded,
+    ok,
   ]),
   ['503', { status: 503, ...after('7') }, 'server-error 503 3', 'platform-error server-error lost', 'overloaded 7000'],
   [
@@ -131,6 +131,7 @@ test.each<[what: string, Reply, learned: string]>([
   ['403 with a code', { status: 403, body: { code: 'svc.x' } }, ok],
   ['420', { status: 420 }, overloaded],
   ['400 with a code', { status: 400, body: { code: 'svc.x' } }, ok],
+  ['500 with a code', { status: 500, body: { code: 'svc.x' } }, overloaded],
   ['a reset', broken('connection'), overloaded],
   ['a refused connection', broken('connection', true), overloaded],
   ['timed out', broken('timeout'), overloaded],
