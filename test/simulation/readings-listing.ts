@@ -38,8 +38,8 @@ export const withFirstRows = withHabits((draw) => ({
 function withShortPages(draw: Draw, { habits, ...scenario }: Scenario): Scenario | undefined {
   if (habits.firstRows !== undefined) return undefined
   const [told, totals] = [draw.pick(['own', 'asked', 'none'] as const), draw.pick(['exact', 'none'] as const)]
-  const behind = draw.pick(['none', 'again'] as const)
-  return { ...scenario, habits: { ...habits, pages: { max: draw.pick([5, 10, 20]), told, totals, behind } } }
+  const pages = { told, totals, max: draw.pick([5, 10, 20]), behind: draw.pick(['none', 'again'] as const) }
+  return { ...scenario, habits: { ...habits, pages } }
 }
 
 /** Some failed events are of a day to come. */

@@ -153,6 +153,7 @@ function shownTooSoon(draw: Draw, scenario: Scenario): Scenario {
     calmAt,
     patienceMs: 16 * hourMs,
     receivers: [{ outages, flaky: 0 }],
+    lives: scenario.lives,
     habits: { ...stage.habits, delivery: 'async', ...shown },
   }
 }
