@@ -74,7 +74,8 @@ interface Seen {
 type Reported = Pick<OutcomeEvent, 'attempt' | 'isRelapse' | 'outcome' | 'timeOffsetMs'> &
   Record<'monotonic' | 'seenAt' | 'sent' | 'sentAt', number>
 
-export type SeenAt = Readonly<Record<'seenAt' | 'sentAt', number>>
+/** Of an outcome: when it was seen and its retry sent, monotonic ms; and the jitter seed of the retried record. */
+export type SeenAt = Readonly<Record<'record' | 'seenAt' | 'sentAt', number>>
 
 export interface OutcomesOptions {
   backlog: Pick<Backlog, 'release'>
@@ -218,7 +219,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
       sinceRetryMs: monotonic - sentAt,
       responseStatusCode: result.outcome === 'unknown' ? null : responseStatusCode,
     }
-    options.emit(event, { sentAt, seenAt: firstSeenAt }, before)
+    options.emit(event, { sentAt, seenAt: firstSeenAt, record: jitterSeed }, before)
   }
 
   function rulesOf(triedAt: number, awaiting: PendingOutcome, check: OutcomeCheck): EvidenceRules {

@@ -1,6 +1,5 @@
 // Recent responses of receivers: how many deliveries of a subscription were accepted, and which failures are over. No I/O.
 import { mayBeOfRecord, refusesRecord } from '../../platform/record.ts'
-import { jitterSeed } from '../backoff.ts'
 import type { OutcomeEvent, SeenAt } from '../confirm/outcomes.ts'
 import type { FailedBefore } from '../decide.ts'
 import type { ReceiverKind } from './subscriptions.ts'
@@ -65,12 +64,13 @@ type ReceiverResult = 'taken' | 'failed'
  * become known, failures come in runs: a success is known at once, a failure only after its doubt.
  */
 interface Recent {
-  /** Newest first. `record`: hash of its id, as thousands of lines would keep the texts of 20 each. */
-  outcomes: readonly ({ kind: ReceiverResult; record: number; responseStatusCode: number | null } & SeenAt)[]
+  /** Newest first. */
+  outcomes: readonly ({ kind: ReceiverResult; responseStatusCode: number | null } & SeenAt)[]
   /** Since when it accepted all, the last time that it did for long enough. */
   overSince: number
-  /** The failures since one was last taken. */
+  /** The failures since one was last taken; and those before, which go on if what was taken since did not last. */
   streak: Streak
+  lastStreak: Streak
 }
 
 interface Streak {
@@ -91,7 +91,7 @@ const noStreak: Streak = {
   ...{ isRefusing: false, isDoubtful: false },
 }
 
-const untried: Recent = { outcomes: [], overSince: -Infinity, streak: noStreak }
+const untried: Recent = { outcomes: [], overSince: -Infinity, streak: noStreak, lastStreak: noStreak }
 
 /** Failures before it recovered say nothing about what it fails now. */
 const outcomesSinceOver = ({ outcomes, overSince }: Recent): Recent['outcomes'] =>
@@ -131,23 +131,30 @@ function goOn(
 const isAfter = (a: SeenAt, b: SeenAt): boolean => a.seenAt > b.seenAt || (a.seenAt === b.seenAt && a.sentAt > b.sentAt)
 
 /** `isDoubted`: while a failure is in doubt, what was taken may be no row. */
-function follow(before: Recent, event: OutcomeEvent, { seenAt, sentAt }: SeenAt, isDoubted: boolean): Recent {
-  const { outcome, responseStatusCode, webhookId } = event
+function follow(before: Recent, event: OutcomeEvent, at: SeenAt, isDoubted: boolean): Recent {
+  const { isRelapse, outcome, responseStatusCode } = event
+  const { record, seenAt } = at
   const kind = outcome === 'recovered' ? 'taken' : 'failed'
   // Earlier failures say nothing about now.
   if (seenAt < before.overSince) return before
-  const own = { kind, record: jitterSeed(webhookId), responseStatusCode, seenAt: Math.floor(seenAt), sentAt } as const
-  const newer = before.outcomes.filter((other) => isAfter(other, own))
-  const outcomes = [...newer, own, ...before.outcomes.slice(newer.length)].slice(0, maxOutcomes)
+  const own = { ...at, kind, responseStatusCode, seenAt: Math.floor(seenAt) } as const
+  // A success that did not last was none.
+  const others = before.outcomes.filter((other) => !isRelapse || other.kind === 'failed' || other.record !== record)
+  const newer = others.filter((other) => isAfter(other, own))
+  const outcomes = [...newer, own, ...others.slice(newer.length)].slice(0, maxOutcomes)
   const line = { ...before, outcomes }
-  if (kind === 'failed')
-    return newer.some((other) => other.kind === 'taken') ? line : { ...line, streak: goOn(line.streak, event, own) }
+  if (kind === 'failed' && newer.some((other) => other.kind === 'taken')) return line
+  if (kind === 'failed') {
+    const isResumed = line.streak === noStreak && others[0]?.kind === 'failed'
+    return { ...line, streak: goOn(isResumed ? line.lastStreak : line.streak, event, own) }
+  }
   // Known already of a row without a failure since.
   const isNew = !isDoubted && isOver(line) && line.overSince <= (lastFailed(line)?.seenAt ?? -Infinity)
   return {
     ...line,
     overSince: isNew ? (outcomes[inARow(line, 'taken') - 1]?.seenAt ?? seenAt) : line.overSince,
     streak: noStreak,
+    lastStreak: line.streak === noStreak ? line.lastStreak : line.streak,
   }
 }
 
@@ -215,8 +222,10 @@ export function createReceiverResponses(isDoubted: (subscriptionId: string) => b
     note(event, at, before) {
       if (event.outcome === 'unknown') return
       const { subscriptionId } = event
+      const keys = new Set([subscriptionId, keyOf(subscriptionId, before)])
+      if (event.isRelapse) for (const key of keys) takenAt.delete(key)
       if (event.outcome === 'recovered') {
-        for (const key of new Set([subscriptionId, keyOf(subscriptionId, before)])) {
+        for (const key of keys) {
           const oftener = takenAt.get(key)?.slice(before.failures + 1) ?? []
           keep(takenAt, key, [...new Array<number>(before.failures + 1).fill(at.seenAt), ...oftener])
         }

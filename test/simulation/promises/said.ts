@@ -309,8 +309,7 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
           !isTaken &&
           sentAt > downSince &&
           at < timeline.now() - noticeMs &&
-          at > timeline.now() - recallMs &&
-          !succeedsTooSoon(scenario.habits),
+          at > timeline.now() - recallMs,
       )
       const isWaiting = (record: SimulatedRecord): boolean => record.status === 'failed' && isOurs(record)
       // Where none is said to be missing, that itself is judged.

@@ -1,5 +1,6 @@
 // What the last outcomes say of a receiver: dead, mended, failing a part of all, or refusing single records.
 import { expect, test } from 'vitest'
+import { jitterSeed } from '../../../src/reconcile/backoff.ts'
 import type { FailedBefore } from '../../../src/reconcile/decide.ts'
 import { createReceiverResponses, type ReceiverResponses } from '../../../src/reconcile/retry/receiver-responses.ts'
 import type { ReceiverKind } from '../../../src/reconcile/retry/subscriptions.ts'
@@ -15,21 +16,23 @@ function note(
   { seenAt, sentAt = seenAt }: { seenAt: number; sentAt?: number },
   before = untried,
 ): void {
-  responses.note(outcomeFact({ subscriptionId, ...outcome }), { sentAt, seenAt }, before)
+  const event = outcomeFact({ subscriptionId, ...outcome })
+  responses.note(event, { sentAt, seenAt, record: jitterSeed(event.webhookId) }, before)
 }
 
-/** Outcomes of records that had failed before, one a second: `+` taken, `-` failed, `?` unknown; small `t` and `f` of the first retry, `o` failed of another type. */
+/** Outcomes of records that had failed before, one a second: `+` taken, `-` failed, `?` unknown; small `t` and `f` of the first retry, `o` failed of another type, `r` did not last. */
 function after(outcomes: string, answer: number | null = 500, stepMs = 1000): ReceiverResponses {
   const answers = createReceiverResponses(() => false)
   let webhookId = 'old'
   for (const [index, sign] of [...outcomes].entries()) {
     if ('tfo'.includes(sign)) webhookId = `new ${index}`
-    const isRepeated = !'tfo'.includes(sign)
+    const isRepeated = !'tfor'.includes(sign)
     const outcome = sign === '?' ? 'unknown' : '+t'.includes(sign) ? 'recovered' : 'failed-again'
     const responseStatusCode = outcome === 'failed-again' ? answer : 200
     const type = sign === 'o' ? 'other-type' : eventType
     const times = { sentAt: index * stepMs, seenAt: (index + 1) * stepMs }
-    note(answers, { webhookId, eventType: type, outcome, isRepeated, responseStatusCode }, times)
+    const isRelapse = sign === 'r'
+    note(answers, { webhookId, eventType: type, outcome, isRelapse, isRepeated, responseStatusCode }, times)
   }
   return answers
 }
@@ -53,6 +56,8 @@ test.each<[string, taken: Partial<FailedBefore>, failed: Partial<FailedBefore>, 
 
 test.each<[string, string, number | null, number, ReceiverKind | undefined]>([
   ['nine in a row for five minutes, also after it took many', `${'t'.repeat(50)}fff------`, 500, 40, 'failing'],
+  ['nine that were taken, but not for long', 'tr'.repeat(9), 500, 40, 'failing'],
+  ['after a row of failures', 'ffffftrtr--', 500, 40, 'failing'],
   ['for two', `${'t'.repeat(50)}fff------`, 500, 15, 'suspected'],
   ['eight are too few', `${'t'.repeat(50)}f-------`, 500, 60, 'taking'],
   ['nine that had failed when others were taken say nothing', `-t${'-'.repeat(9)}`, 500, 60, 'taking'],
@@ -153,15 +158,15 @@ test.each<[string, string, number]>([
 
 /** One retry a second, seen at once, and known then (`+`) or after three seconds of doubt (`-`): what is known at `now`. */
 function afterDoubts(outcomes: string, now: number): ReceiverResponses {
-  const seen = [...outcomes].map((sign, index) => ({ sign, at: 1000 * index, doubtMs: sign === '-' ? 3000 : 0 }))
+  const seen = [...outcomes].map((sign, index) => ({ sign, index, at: 1000 * index, doubtMs: sign === '-' ? 3000 : 0 }))
   const known = seen.toSorted((a, b) => a.at + a.doubtMs - (b.at + b.doubtMs))
   let clock = 0
   const responses = createReceiverResponses(() => seen.some(({ at, doubtMs }) => at <= clock && at + doubtMs > clock))
-  for (const { at, doubtMs, sign } of known.filter((one) => one.at + one.doubtMs <= now)) {
+  for (const { at, doubtMs, index, sign } of known.filter((one) => one.at + one.doubtMs <= now)) {
     clock = at + doubtMs
     const outcome = sign === '-' ? 'failed-again' : 'recovered'
     const event = outcomeFact({ subscriptionId, eventType, outcome, isRepeated: true, responseStatusCode: 500 })
-    responses.note(event, { sentAt: at, seenAt: at }, untried)
+    responses.note(event, { sentAt: at, seenAt: at, record: index }, untried)
   }
   return responses
 }
