@@ -171,8 +171,8 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     const query = { ...(eventId !== '' && { eventId }), ...second, page: 0, size: maxPageSize }
     const page = await unlessTrouble(client.list(query, signal))
     if (page?.rows === 0) {
-      const window = asked({ from: forgottenBefore, to: Math.floor(zone.toLocal(client.now()) / 1000) })
-      return (await unlessTrouble(client.list({ ...window, page: 0, size: 1 }, signal)))?.rows === 0
+      const whole = asked(slidingWindow(client.now(), window, zone))
+      return (await unlessTrouble(client.list({ ...whole, page: 0, size: 1 }, signal)))?.rows === 0
     }
     const isIts = (one: { id: string | undefined }): boolean => one.id?.toLowerCase() === id.toLowerCase()
     if (page?.unreadable.some(isIts) === true) return true

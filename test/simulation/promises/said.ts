@@ -306,7 +306,11 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
       const enough = hasFailed ? minRowOfFailing : minTries
       const failed = own.filter(
         ({ at, isTaken, sentAt }) =>
-          !isTaken && sentAt > downSince && at < timeline.now() - noticeMs && at > timeline.now() - recallMs,
+          !isTaken &&
+          sentAt > downSince &&
+          at < timeline.now() - noticeMs &&
+          at > timeline.now() - recallMs &&
+          !succeedsTooSoon(scenario.habits),
       )
       const isWaiting = (record: SimulatedRecord): boolean => record.status === 'failed' && isOurs(record)
       // Where none is said to be missing, that itself is judged.
