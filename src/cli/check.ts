@@ -10,7 +10,10 @@ import { loadCertificate, type Certificate } from '../platform/auth/certificate.
 import type { SigningKey } from '../platform/auth/private-key.ts'
 import { SignCommandError } from '../platform/auth/sign-command.ts'
 import type { Reloadable } from '../platform/auth/reloadable.ts'
+import type { PlatformClient } from '../platform/client.ts'
+import type { Connection } from '../platform/connection.ts'
 import { createUnreadableSum, unreadableText } from '../platform/record.ts'
+import type { TimeZone } from '../platform/time-zone.ts'
 import { maxPageSize } from '../platform/wire.ts'
 import { callAdvice } from '../platform/http/call-advice.ts'
 import type { HttpTransport, Reason, Transport } from '../platform/http/http.ts'
@@ -18,6 +21,7 @@ import { proxyFromEnvironment, unusedExceptions } from '../platform/http/proxy.t
 import { failureOf, problemOf, unlessTrouble, type CallFailure } from '../reconcile/platform-trouble.ts'
 import { createReceiverHealth, type Health, type ReceiverHealth } from '../reconcile/retry/receiver-health.ts'
 import { showFiltered } from '../reconcile/sweep/other-counts.ts'
+import { slidingWindow } from '../reconcile/window.ts'
 import { CommandFailure, ConfigurationError, exitCode, UsageError, type ExitCode } from '../runtime/errors.ts'
 import { memoryShortfall, shortfallText } from '../runtime/memory.ts'
 import { visibleText } from '../runtime/redact.ts'
@@ -220,7 +224,7 @@ async function checkListing(
     return undefined
   })
   // As the daemon lists.
-  const to = Math.floor(connection.zone.toLocal(client.now()) / 1000)
+  const to = newestSecond(client, connection.zone)
   const startedAt = clock.monotonic()
   const hourly = await client.list({ ...query, from: to - hour, to }, signal)
   const page = ofAllTimes ?? hourly
@@ -245,6 +249,10 @@ async function checkListing(
   return { ...okUnless(found, isOdd ? advice : problem), value }
 }
 
+/** Latest second that the platform's wall clock has shown: daylight saving repeats an hour. */
+const newestSecond = (client: Pick<PlatformClient, 'now'>, zone: TimeZone): number =>
+  slidingWindow(client.now(), { lookback: 0, settle: 0 }, zone).to
+
 function aheadMs({ connection }: Watched, origin: 'auth' | 'api'): number | undefined {
   const server = connection.serverClocks[origin]
   return server.isKnown() ? server.aheadOfHostMs() : undefined
@@ -256,10 +264,16 @@ const toleratedAheadSeconds = 120
 /** Largest difference between two zones. */
 const maxZoneSeconds = 26 * hour
 
+interface ZoneToCheck {
+  client: Pick<PlatformClient, 'list' | 'now'>
+  config: { platform: Pick<Config['platform'], 'timeZone'> }
+  connection: Pick<Connection, 'zone'>
+}
+
 /** Looks for future events and events of the last hour, with times read in `platform.timeZone`. */
-async function checkZone({ client, config, connection }: Watched, signal: AbortSignal): Promise<Finding> {
+export async function checkZone({ client, config, connection }: ZoneToCheck, signal: AbortSignal): Promise<Finding> {
   const { timeZone } = config.platform
-  const now = Math.floor(connection.zone.toLocal(client.now()) / 1000)
+  const now = newestSecond(client, connection.zone)
   async function newestIn(from: number, to: number): Promise<number | undefined> {
     const page = await client.list({ from, to, page: 0, size: maxPageSize }, signal)
     const seconds = page.records.map(({ eventLocal }) => eventLocal / 1000)

@@ -1,7 +1,9 @@
 // The findings of `check`: what is well, what is a warning, and what fails.
 import { expect, test } from 'vitest'
-import { certificateFinding, skewFinding } from '../../../src/cli/check.ts'
+import { certificateFinding, checkZone, skewFinding } from '../../../src/cli/check.ts'
 import type { SigningKey } from '../../../src/platform/auth/private-key.ts'
+import { createTimeZone } from '../../../src/platform/time-zone.ts'
+import { failedRecord } from '../../support/fake-platform.ts'
 
 const day = 86_400_000
 const now = Date.UTC(2026, 0, 15)
@@ -32,4 +34,17 @@ test.each([
   [90_000, 0, 'warning'],
 ])('clocks that are %s and %s ms ahead: %s', (auth, api, verdict) => {
   expect(skewFinding(auth, api).verdict).toBe(verdict)
+})
+
+test.each([
+  ['00:50', 'ok'],
+  ['02:50', 'failed'],
+])('where 02:20 is shown for the second time, 01:20 UTC, an event of %s UTC: %s', async (time, verdict) => {
+  const timeZone = 'Europe/Berlin'
+  const zone = createTimeZone(timeZone)
+  const record = failedRecord({ eventLocal: zone.toLocal(Date.parse(`2026-10-25T${time}Z`)) })
+  const page = { records: [record], rows: 1, unreadable: [], size: undefined, total: undefined }
+  const client = { list: () => Promise.resolve(page), now: () => Date.UTC(2026, 9, 25, 1, 20) }
+  const of = { client, config: { platform: { timeZone } }, connection: { zone } }
+  expect((await checkZone(of, new AbortController().signal)).verdict).toBe(verdict)
 })
