@@ -10,6 +10,8 @@ const shortestPauseMs = 500
 const longestPauseMs = 150_000
 /** The same within so long of a retry that passed; single refusals are of their records then. */
 const [longestSomeMs, passedForMs] = [5000, 900_000]
+/** A refused call is made once more with another token within so long, or never. */
+const replayedWithinMs = 5000
 const tolerance = 0.01
 const atOnceMs = 0.001
 
@@ -24,6 +26,8 @@ export function createBreakerWatcher(options: WatcherOptions): Watcher {
   let blockedBy = ''
   /** Refusals by 403 since one passed, and when that was. */
   let [refusedInARow, passedAt] = [0, -Infinity]
+  /** When others were refused that may be made once more: then that counts. */
+  const mayBeReplayed = new Map<string, number>()
   /** Trials that were refused since. */
   let refused = 0
   let trial: Call | undefined
@@ -46,11 +50,16 @@ export function createBreakerWatcher(options: WatcherOptions): Watcher {
   const isTouched = (id: string, since: number): boolean => (platform.records.get(id)?.changedAt ?? -Infinity) >= since
   const wasTrialTaken = (): boolean => trials.entries().some(([id, sentAt]) => isTouched(id, sentAt))
 
+  function learnPassed(): void {
+    ;[refusedInARow, passedAt] = [0, timeline.now()]
+    mayBeReplayed.clear()
+  }
+
   /** A list may show that a retry has passed, though its response was lost. */
   function learnArrival(id: string): void {
     if (!isTouched(id, lost.get(id) ?? Infinity)) return
     lost.delete(id)
-    ;[refusedInARow, passedAt] = [0, timeline.now()]
+    learnPassed()
   }
 
   function forgetRow(): void {
@@ -89,9 +98,12 @@ export function createBreakerWatcher(options: WatcherOptions): Watcher {
     const isTrial = blockedAt !== undefined && call.sentAt > blockedAt && !replays.has(call)
     const isAnswered = kind === 'told' && !isIntercepted(told) && status !== 429 && status < 500
     const isRefused = status === 403 && isVoid !== true && !isRenewing
-    if (isRefused) refusedInARow += 1
-    else if (isAnswered && isVoid !== true && status !== 401) [refusedInARow, passedAt] = [0, timeline.now()]
-    const isOfAll = refusedInARow >= suspiciousRow || timeline.now() - passedAt > passedForMs
+    if (isRefused && (isTrial || replays.has(call))) refusedInARow += 1
+    else if (isRefused) mayBeReplayed.set(call.id, timeline.now())
+    else if (isAnswered && isVoid !== true && status !== 401) learnPassed()
+    const settled = mayBeReplayed.values().filter((at) => at < timeline.now() - replayedWithinMs)
+    const isRow = refusedInARow + [...settled].length >= suspiciousRow
+    const isOfAll = isRow || timeline.now() - passedAt > passedForMs
     if (isTrial && isIntercepted(told)) refused += 1
     else if (isRefused && (isOfAll || blockedAt !== undefined)) {
       if (isTrial) refused += 1
@@ -134,7 +146,7 @@ export function createBreakerWatcher(options: WatcherOptions): Watcher {
       if (knowledge.get(call.id)?.mayReplay === true) {
         // The refusal was of the token, and is none of the record or the platform: a trial goes on.
         failures = Math.max(0, failures - 1)
-        refusedInARow = Math.max(0, refusedInARow - 1)
+        if (!mayBeReplayed.delete(call.id)) refusedInARow = Math.max(0, refusedInARow - 1)
         if (failures < suspiciousRow) sentSince = undefined
         if (trials.has(call.id)) {
           refused -= 1
