@@ -13,6 +13,10 @@ const causes = {
   records: 1,
   list: [aCause({ subscriptionId: 'three', responseStatusCode: 422 })],
 }
+const ofTwo = {
+  ...causes,
+  list: [...causes.list, aCause({ subscriptionId: 'four', responseStatusCode: 422, refusedAgain: 1 })],
+}
 const swept = { lastFullSweepAt: incidentNow - 12_000, lastCompleteSweepAt: incidentNow - 12_000 }
 
 const tokenTrouble = {
@@ -117,8 +121,12 @@ test.each<[string, Partial<StatusState>, RegExp]>([
     /^The platform rejects each access token as soon as it is issued\. /,
   ],
   [
-    'a receiver that fails a part',
-    { failed: blocked, causes, lately: [lately({ taken: 3, failed: 9, isFailing: true, responseStatusCode: 422 })] },
+    'a receiver that fails a part, while another rejects records with the same status',
+    {
+      failed: blocked,
+      causes: ofTwo,
+      lately: [lately({ taken: 3, failed: 9, isFailing: true, responseStatusCode: 422 })],
+    },
     /^The receiver fails some retries of a subscription\. .*Subscription three took 3 of the last 12 retries \(HTTP 422\)\.$/,
   ],
   [

@@ -43,6 +43,7 @@ test.each<[object, object, string]>([
     {},
     'Newer failures are not known once the token has expired.',
   ],
+  [{ missing: 0, tokenTrouble: {}, tokenExpires: now }, {}, 'Nothing is missing; newer failures are not known yet.'],
 ])('the end is not known: %o %o', (changes, drain, basis) => {
   expect(doneOf(statusOf(changes, drain))).toEqual(['Unknown', basis])
 })
