@@ -266,7 +266,6 @@ export function missingText(status: StatusFacts): string {
   if (knownMissing(status) > 0 && !isWholeKnown(status)) return `At least ${are} missing.`
   if (lastFullSweep === null) return 'Nothing is known yet.'
   if (isLastSweepFailed(status)) return `No missing delivery is known${eventsUntil(status)}.`
-  if (isZoneWrong(status)) return 'No missing delivery is known.'
   if (!isWholeKnown(status)) return 'No missing delivery is known, but not all was listed and read.'
   // Known by their notices alone.
   const hasOthers = stuckProcessing + (books?.unprocessed.total ?? 0) > 0
