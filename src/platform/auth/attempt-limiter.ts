@@ -3,7 +3,7 @@ import type { Clock, Random } from '../../runtime/clock.ts'
 
 const maxFailures = 2
 /** At most `maxFailures` tries fail in any such span, except those for which the server named a pause. */
-export const failureWindowMs = 30_000
+const failureWindowMs = 30_000
 const firstDelayMs = 1000
 /** A rejection needs a person; after any other failure the next token is wanted soon. */
 const maxDelayMs = { rejected: 300_000, transient: 60_000 }

@@ -2,7 +2,7 @@
 import { inspect } from 'node:util'
 import { every, onWallClock } from '../../runtime/clock.ts'
 import { abortable, createNotifier } from '../../runtime/notifier.ts'
-import { createAttemptLimiter, failureWindowMs } from './attempt-limiter.ts'
+import { createAttemptLimiter } from './attempt-limiter.ts'
 import { createKeyRotation, isOfKey } from './key-rotation.ts'
 import { reloadFile, type CredentialEvent, type Reloadable } from './reloadable.ts'
 import type { SigningKey } from './private-key.ts'
@@ -356,7 +356,7 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
       neverWorked = hasWorked ? 0 : neverWorked + 1
       cached = hasWorked ? undefined : living(cached.former)
       voidSince = hasWorked ? undefined : (voidSince ?? clock.monotonic())
-      if (!hasWorked && ageMs < failureWindowMs) limiter.spend()
+      if (!hasWorked) limiter.spend()
       notifier.notify()
     },
     renewed: (token, signal) => (cached === undefined || cached.token === token ? requested(signal) : get(signal)),
