@@ -147,7 +147,7 @@ function identifier(value: unknown): string | undefined {
 function framesOf(error: Error): string[] {
   const stack = typeof error.stack === 'string' ? error.stack : ''
   const behindMessage = stack.slice(Math.max(0, stack.indexOf(error.message)) + error.message.length)
-  const frames = behindMessage.split('\n').filter((line) => line.length < 500 && frame.test(line))
+  const frames = behindMessage.split('\n').filter((line) => frame.test(line))
   return frames.slice(0, maxFrames).map((line) => line.trim().replace(/^at /, ''))
 }
 
