@@ -238,6 +238,7 @@ export function outcomeCommands({ backlog, clock, outcomes, platform, events, su
       }
       return `${at}ms`
     },
+    doubted: () => `${entry !== undefined && outcomes.isDoubted(entry.subscriptionId)}`,
     record: () => `attempts ${entry?.attempts}, last ${(entry?.lastAt ?? NaN) - testNow}ms, tried ${(entry?.triedAt ?? NaN) - testNow}ms`, // prettier-ignore
     outcome: () => {
       const event = events.find(({ type }) => type === 'outcome')

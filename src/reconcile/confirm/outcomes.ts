@@ -254,7 +254,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
       return true
     }
     const isSooner = conclusion.checkAt < awaiting.checkAt
-    if (awaiting.failedSince === undefined && conclusion.failedSince !== undefined)
+    if (conclusion.failedSince !== undefined)
       doubted.getOrInsertComputed(record.subscriptionId, () => new Set()).add(record)
     Object.assign(awaiting, conclusion)
     if (isSooner) follow(awaiting)

@@ -47,8 +47,8 @@ const scripts: Row[] = [
   ]),
   [
     'a failure that only a check after an hour shows is doubted, and is none that is not known',
-    `sent accepted; check failed 1h attempts=3 last=59min; outcomes -> none; check failed 3602050ms attempts=3 last=59min
-     outcomes -> failed-again 1; record -> attempts 3, last 3540000ms, tried 0ms`,
+    `sent accepted; check as-was 500ms; doubted -> false; check failed 1h attempts=3 last=59min; doubted -> true; outcomes -> none
+     check failed 3602050ms attempts=3 last=59min; doubted -> false; outcomes -> failed-again 1; record -> attempts 3, last 3540000ms, tried 0ms`,
   ],
   ...['absent', 'as-was'].map((shown): Row => [
     `a failure that no later check could confirm, shown ${shown} at the end, was an attempt all the same`,

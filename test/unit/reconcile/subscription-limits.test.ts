@@ -41,6 +41,7 @@ test.each([
   ['each refused in turn', `A${nine}aB${nine}abC${nine}`, ': '],
   ['two of ten', `ABcdefghijABcdefghij`, 'ab: B'],
   ['others are refused as often later', `A${nine}a${nine}A${nine}a${nine}ABCDEFGHIJB`, ': A'],
+  ['refused twice, by calls sent together', `(A${nine}A)`, ': '],
   ['others are refused with it each time', '(ABBB)(ABBB)(ABBB)', ': '],
   ['another is refused once', `A${nine}A${nine}${nine}${nine}B${nine}`, 'a: A'],
   ['served until its rate is the highest again', `A${nine}A${'a'.repeat(60)}`, ': A'],
