@@ -29,18 +29,14 @@ export function* pageOf(
   { after, fits, limit }: PageWish,
 ): Steps<{ page: FailedRecord[]; isLast: boolean }> {
   let kept: FailedRecord[] = []
-  /** Records after this one belong to later pages. */
-  let last: FailedRecord | undefined
   let seen = 0
   function cut(): void {
     kept = kept.toSorted(inOrder).slice(0, limit + 1)
-    last = kept[limit]
   }
   for (const record of records) {
     seen += 1
     if (seen % recordsPerStep === 0) yield
     if (after !== undefined && inOrder(record, after) <= 0) continue
-    if (last !== undefined && inOrder(record, last) > 0) continue
     if (!fits(record)) continue
     kept.push(record)
     if (kept.length >= 2 * limit + recordsPerStep) cut()
