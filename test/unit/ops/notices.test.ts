@@ -419,9 +419,10 @@ describe('notices', () => {
     expect(outside.map((one) => one.advice.includes('exhausted ones'))).toEqual([true, true])
     expect(adviceOf({})).toBe('Nothing to do.')
     const failing = { circuits: [aCircuit()], causes: causesOf('open') }
-    expect(summaryOf({ expiring, failed, ...failing, gates: [] }).notices[0]?.advice).toMatch(
-      /^Bring the receiver up now/,
-    )
+    for (const throttledToo of [{}, { expiringEndless: { ...refusing(0), throttled: 1 } }])
+      expect(summaryOf({ expiring, failed, ...failing, gates: [], ...throttledToo }).notices[0]?.advice).toMatch(
+        /^Bring the receiver up now/,
+      )
   })
 
   test('each links to its section of the runbook', () => {

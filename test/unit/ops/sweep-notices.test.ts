@@ -50,8 +50,8 @@ test.each<[string, Partial<StatusState>, RegExp[]]>([
     ],
   ],
   [
-    'lists that fail while no retry is tried',
-    sweepFailed,
+    'lists that fail while no retry is tried, after a full sweep that did not see all',
+    { ...sweepFailed, lastCompleteSweepAt: incidentNow - 2 * hourMs },
     [/^trouble: The platform cannot be listed/, /^trouble: 1 delivery expires soon .* Raise the timeout\. Or/],
   ],
   [
