@@ -12,7 +12,7 @@ import type { ServerClock } from './platform/server-clock.ts'
 import { createBooks, type Books } from './reconcile/books/books.ts'
 import { createConfirmer, type Confirmer } from './reconcile/confirm/confirmer.ts'
 import { createOutcomes, type Outcomes } from './reconcile/confirm/outcomes.ts'
-import { decide, retriedUntil, type SituationOf } from './reconcile/decide.ts'
+import { sendableAt, type SituationOf } from './reconcile/decide.ts'
 import type { FailedRecord } from './reconcile/failed-record.ts'
 import { sweepNumbers, type Policy } from './reconcile/policy.ts'
 import { sumOf } from './reconcile/reasons.ts'
@@ -272,11 +272,9 @@ export function createReconciler(
     const situation = { now, backoffsEndedMs: subscriptions.backoffsEndedMs(subscriptionId, monotonic) }
     let first: { record: FailedRecord; dueAt: number } | undefined
     for (const record of backlog.bySubscription().get(subscriptionId) ?? []) {
-      const { decision, dueAt } = decide(record, policy, situation)
-      // One that left the window is sent only when its job requests it.
-      if (retriedUntil(record, policy) < now) continue
-      if (decision === 'due') return true
-      if (decision === 'backing-off' && dueAt < (first?.dueAt ?? Infinity)) first = { record, dueAt }
+      const dueAt = sendableAt(record, policy, situation)
+      if (dueAt <= now) return true
+      if (dueAt < (first?.dueAt ?? Infinity)) first = { record, dueAt }
     }
     if (first === undefined) return false
     first.record.note({ askedBy: [new AbortController().signal] })

@@ -218,8 +218,8 @@ export function retriedUntil({ askedFor, eventAt }: Pick<Known, 'askedFor' | 'ev
  */
 export function sendableAt(known: Known, policy: Policy, situation: Situation): number {
   const { decision, dueAt: at } = decide(known, policy, situation)
-  const isOpen = decision === 'backing-off' || (decision === 'due' && situation.now <= retriedUntil(known, policy))
-  return isOpen ? at : Infinity
+  const isOpen = decision === 'backing-off' || decision === 'due'
+  return isOpen && situation.now <= retriedUntil(known, policy) ? at : Infinity
 }
 
 /** The next retry of a decided record, in the same situation. `until`: it is no longer retried then. */
