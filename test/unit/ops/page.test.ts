@@ -196,10 +196,10 @@ describe('in one look', () => {
       const { ends, expired, ...pairs } = Object.fromEntries(incidentPairs(incident, status))
       return [incidentTitle(incident, status), ends, expired, pairs['still missing']]
     }
-    const folded = renderPage(
-      { ...calm, incident: { ...under, endedAt: null } },
-      { refreshes: true, commandPrefix: '' },
+    const [folded = '', whole = ''] = [true, false].map((refreshes) =>
+      renderPage({ ...calm, incident: { ...under, endedAt: null } }, { refreshes, commandPrefix: '' }),
     )
+    expect([folded, whole].map((page) => page.includes('nothing has been missing for'))).toEqual([false, true])
     const justOver = aStatusState({ ...swept, seenUntil: incidentNow - 60_000, incident: { ...under, endedAt: null } })
     expect(toStatus(justOver).summary.headline).toBe(
       'Nothing is missing of events up to 11:59:00 UTC; newer failures are not known yet.',
