@@ -81,6 +81,8 @@ test('plan, records and explain ask the daemon in its own words, and change noth
   })
   const csv = await scene.run(['records', '--decision', 'exhausted', '--response', '5xx', '-o', 'csv'])
   expect(exhausted.map((id) => csv.out.includes(`${id},`))).toEqual([true, true, true])
+  const two = await scene.run(['records', '--decision', 'exhausted', '--limit', '2', '-o', 'json'])
+  expect(JSON.parse(two.out)).toMatchObject({ count: 2, isMore: true })
   const told = await scene.run(['explain', due[0] ?? '', exhausted[0] ?? ''])
   expect(told.out).toContain(`webhook ${due[0]}: blocked\n  why                  Retries are switched off`)
   expect(sandbox.stats.requests.retry).toEqual({})
