@@ -127,6 +127,13 @@ export function partCommands({ breaker, clock, events: all, subscriptions }: Rec
     late: (result = '', before = '') => {
       breaker.note(named(retryAnswers, result), clock.monotonic() - msOf(before))
     },
+    /** Lists alone are paused for long. */
+    skip: () => {
+      breaker.skipPing()
+    },
+    listed: () => {
+      breaker.listed()
+    },
     breaker: async () => {
       await clock.settle()
       return `${breaker.allows(7) ? 'all' : breaker.allows(0) ? 'one' : 'none'}, ${breaker.trouble() ?? 'no trouble'}`

@@ -38,6 +38,7 @@ const unreadable = (number?: number) =>
     id: number === undefined ? undefined : idOf(number),
     field: number === undefined ? 'row' : 'status',
   }) as const
+const tenUnreadable = Array.from({ length: 10 }, (_, index) => unreadable(900 + index))
 const foreign = [-90, 500].map((second) => failedRecord({ eventLocal: (start + second) * 1000 }))
 const resolved = (['successful', 'processing'] as const).map((status) =>
   failedRecord({ eventLocal: start * 1000, status }),
@@ -108,6 +109,11 @@ test.each<[string, FakePlatformOptions, Seen]>([
     'pages of the same records with an unreadable row that is new on each',
     { ignores: ['page'], totals: 'none', unreadable: ({ page }) => (page < 3 ? [unreadable(900 + page)] : []) },
     { records: 10, calls: 4, verdict: 'too-many', unreadable: 3 },
+  ],
+  [
+    'a full page of nothing but unreadable rows: a part of the span would show no more',
+    { records: [], totals: 'none', unreadable: ({ page }) => (page === 0 ? tenUnreadable : []) },
+    { records: 0, calls: 4, unreadable: 10 },
   ],
   [
     'pages of nothing but unreadable rows, read on to what can be read',

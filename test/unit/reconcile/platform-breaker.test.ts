@@ -78,6 +78,8 @@ const scripts: Record<string, string> = {
     breaker -> none, no trouble; wait 18999ms; gates -> none`,
   'and stays shut, since then, when it was not answered':
     'list 500 20s; note 500 3; wait 20s; gates -> platform since 20s by list; breaker -> none, platform',
+  'a sweep that lists ends it while one PATCH may try in place of the ping':
+    'list works 20s; note 500 3; skip; breaker -> one, platform; listed; breaker -> all, no trouble',
   'the call that failed last is named, until lists pass': `
     note 401; gates -> unauthorized since 0s by retry; list 403; wait 1s; gates -> unauthorized since 1s by list
     list works; wait 2s; gates -> unauthorized since 3s`,
