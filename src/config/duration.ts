@@ -8,7 +8,7 @@ export const durationPattern = /^(\d{1,12})(ms|s|m|h|d)$/
 /** Milliseconds of a duration such as `30s`; undefined for any other text. */
 export function parseDuration(text: string): number | undefined {
   const [, digits, unit] = durationPattern.exec(text) ?? []
-  return digits === undefined || unit === undefined ? undefined : Number(digits) * unitMs[unit as keyof typeof unitMs]
+  return digits === undefined ? undefined : Number(digits) * unitMs[unit as keyof typeof unitMs]
 }
 
 /** The shortest exact form of whole milliseconds: 90000 becomes `90s`, 3600000 `1h`, 0 `0s`. */
