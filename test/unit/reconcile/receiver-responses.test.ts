@@ -58,7 +58,7 @@ test.each<[string, string, number | null, number, ReceiverKind | undefined]>([
   ['nine in a row for five minutes, also after it took many', `${'t'.repeat(50)}fff------`, 500, 40, 'failing'],
   ['nine that were taken, but not for long', 'tr'.repeat(9), 500, 40, 'failing'],
   ['after a row of failures', 'ffffftrtr--', 500, 40, 'failing'],
-  ['for two', `${'t'.repeat(50)}fff------`, 500, 15, 'suspected'],
+  ['for four', `${'t'.repeat(50)}fff------`, 500, 30, 'suspected'],
   ['eight are too few', `${'t'.repeat(50)}f-------`, 500, 60, 'taking'],
   ['nine that had failed when others were taken say nothing', `-t${'-'.repeat(9)}`, 500, 60, 'taking'],
   ['nine within seconds may be chance', `t${'-'.repeat(9)}`, null, 1, 'taking'],
