@@ -269,8 +269,9 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
   function outcome(fact: Extract<TelemetryEvent, { type: 'outcome' }>): void {
     const record = platform.records.get(fact.webhookId)
     if (fact.isRelapse) {
-      const retried = record?.madeBy ?? record
-      if (!recovered.delete(retried?.id ?? '') || record?.isTaken !== false)
+      // Its own retry, or that of the record whose retry made it.
+      const hadRecovered = [record, record?.madeBy].some((one) => recovered.delete(one?.id ?? ''))
+      if (!hadRecovered || record?.isTaken !== false)
         violate('untrue', `says that ${fact.webhookId} has failed after it had recovered`)
       exercise('a success that does not last is taken back')
       return

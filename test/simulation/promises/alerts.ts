@@ -222,6 +222,8 @@ export function createAlertsWatch(options: AlertsOptions): AlertsWatch {
         return (
           (habits.listsAtOnce ?? habits.listsFor) !== undefined ||
           faults.some(({ kind }) => kind === 'bad-span') ||
+          // Without a total, the last page that comes again may be one of more.
+          (habits.pages?.behind === 'again' && habits.pages.totals === 'none') ||
           (habits.lagMs > 0 && habits.rowBytes >= 100_000)
         )
       case 'Throttled':
