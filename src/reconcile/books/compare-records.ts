@@ -3,7 +3,7 @@ import type { PlatformClient } from '../../platform/client.ts'
 import type { ListPurpose } from '../../platform/operations.ts'
 import { property, type PlatformFailure } from '../../platform/http/response.ts'
 import { readEntityId, type WebhookRecord } from '../../platform/record.ts'
-import { laterReadingNotAfter, type TimeZone } from '../../platform/time-zone.ts'
+import type { TimeZone } from '../../platform/time-zone.ts'
 import { FailedRecord } from '../failed-record.ts'
 import { sweep, type SweepOptions } from '../sweep/sweep.ts'
 import { spanBetween } from '../window.ts'
@@ -87,8 +87,7 @@ export async function compareRecords(
     ...(withRows && { onExactRow: (row: unknown) => rows.set(idOf(row), row) }),
   }
 
-  function isMeant({ eventLocal, eventType, subscriptionId }: WebhookRecord): boolean {
-    const eventAt = laterReadingNotAfter(zone, eventLocal, now)
+  function isMeant({ eventAt, eventType, subscriptionId }: FailedRecord): boolean {
     if (eventAt < from || eventAt >= Math.min(until, now)) return false
     return (
       (only.type?.includes(keyPart(eventType)) ?? true) &&
@@ -120,15 +119,15 @@ export async function compareRecords(
       const parts = { entity: [eventType, entityIds.get(id) ?? ''], eventId: [eventId], webhookId: [id] }[kind]
       const key = parts.includes('') ? undefined : keyOf(parts)
       if (key !== undefined && result.match === undefined && ledger.has(key)) result.match = key
-      if (!isMeant(record)) continue
+      // It may be later than the begin of a long listing.
+      const entry = new FailedRecord(record, { zone, now: client.now() })
+      if (!isMeant(entry)) continue
       if (key === undefined) {
         result.withoutKey += 1
         continue
       }
       const processed = ledger.note(key, eventId)
       result.sample ??= key
-      // Its last attempt may be later than the begin of a long listing.
-      const entry = new FailedRecord(record, { zone, now: client.now() })
       const group = groupOf(record, processed, entry.lastAt <= settledBefore)
       await compared({ record, entry, key, group, processed, row: rows.get(id) })
     }

@@ -3,6 +3,7 @@ import { expect, test } from 'vitest'
 import { createTimeZone } from '../../../src/platform/time-zone.ts'
 import type { ListQuery } from '../../../src/platform/operations.ts'
 import { createBooks } from '../../../src/reconcile/books/books.ts'
+import { compareRecords } from '../../../src/reconcile/books/compare-records.ts'
 import { defaultPolicy } from '../../support/backlog.ts'
 import { failedRecord } from '../../support/fake-platform.ts'
 import { createVirtualClock } from '../../support/virtual-clock.ts'
@@ -53,5 +54,28 @@ test.each(['while its hour is being listed', 'after its hour was listed'])(
     expect(books.missed().map(({ id }) => id)).toEqual([lost.id])
     stop.abort()
     await expect(running).rejects.toThrow()
+  },
+)
+
+test.each([
+  ['00:30', 1],
+  ['01:01:30', 0],
+])(
+  'during a long listing of 02:00 to 03:00, which daylight saving repeats, an event of %s UTC',
+  async (time, count) => {
+    const zone = createTimeZone('Europe/Berlin')
+    const [from, now] = [Date.UTC(2026, 9, 25), Date.UTC(2026, 9, 25, 1, 1)]
+    const record = failedRecord({ eventLocal: zone.toLocal(Date.parse(`2026-10-25T${time}Z`)), status: 'successful' })
+    const page = { records: [record], unreadable: [], rows: 1, size: 100, total: 1 }
+    const names: string[] = []
+    const client = { list: () => Promise.resolve(page), now: () => now + minuteMs, ping: () => Promise.resolve() }
+    const ledger = { has: () => false, note: () => false } as never
+    const pace = { concurrency: 1, monotonic: () => 0, sliceRecords: 500 }
+    function compared({ key }: { key: string }): void {
+      names.push(key)
+    }
+    const how = { client, kind: 'webhookId', ledger, zone, now, compared, ...pace } as const
+    await compareRecords({ from, until: from + hourMs }, how, new AbortController().signal)
+    expect(names).toHaveLength(count)
   },
 )
