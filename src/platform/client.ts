@@ -145,7 +145,13 @@ type Call = <T>(
 
 /** Failures by which some platforms and gateways limit the rate of lists. A retry may fail in these ways for its record. */
 const mayBeOfRate: ReadonlySet<Reason> = new Set<Reason>([
-  ...(['connection', 'forbidden', 'intercepted', 'invalid-body', 'redirect', 'timeout', 'tls'] as const),
+  'connection',
+  'forbidden',
+  'intercepted',
+  'invalid-body',
+  'redirect',
+  'timeout',
+  'tls',
 ])
 
 /** What an exchange says about the rate. */
