@@ -65,7 +65,9 @@ export function createDroppedRecords(): DroppedRecords {
   /** A platform may make a new record of the event by a retry, and show the retried one as successful. */
   function madeAnew(entry: FailedRecord): Dropped | undefined {
     const known = dropped.get(eventKeyOf(entry))
-    return known?.done !== undefined && entry.lastAt >= known.done.lastAt ? known : undefined
+    if (known?.done === undefined) return undefined
+    // One without an attempt waits for its first.
+    return entry.lastAttemptLocal === null || entry.lastAt >= known.done.lastAt ? known : undefined
   }
 
   return {
@@ -91,7 +93,8 @@ export function createDroppedRecords(): DroppedRecords {
       const known = own ?? madeAnew(entry)
       if (known === undefined) return undefined
       const { done, jitterSeed, ours, shown } = known
-      const isAfter = (attempt: ShownAttempt): boolean => own === undefined || isLater(entry, attempt)
+      const isAfter = (attempt: ShownAttempt): boolean =>
+        own === undefined ? entry.lastAttemptLocal !== null : isLater(entry, attempt)
       const relapse = done && isAfter(done) ? { record: entry, sent: done.sent, jitterSeed } : undefined
       // While it was processing, it was not listed as failed.
       return { ours, isProven: isAfter(shown), relapse }
