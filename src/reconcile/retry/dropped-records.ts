@@ -23,6 +23,8 @@ interface Dropped extends Pick<FailedRecord, 'jitterSeed'> {
   ours: Ours
   shown: ShownAttempt
   done: Success | undefined
+  /** A new record of its event has failed: its success no longer counts. */
+  isTakenBack: boolean
 }
 
 /** What is remembered of a record that is listed as failed again. */
@@ -65,7 +67,7 @@ export function createDroppedRecords(): DroppedRecords {
   /** A platform may make a new record of the event by a retry, and show the retried one as successful. */
   function madeAnew(entry: FailedRecord): Dropped | undefined {
     const known = dropped.get(eventKeyOf(entry))
-    if (known?.done === undefined) return undefined
+    if (known?.done === undefined || known.isTakenBack) return undefined
     // One without an attempt waits for its first.
     return entry.lastAttemptLocal === null || entry.lastAt >= known.done.lastAt ? known : undefined
   }
@@ -74,7 +76,7 @@ export function createDroppedRecords(): DroppedRecords {
     remember(entry, done) {
       if (entry.triedAt === 0) return
       const { attempts, jitterSeed, lastAt, ours } = entry
-      const known = { ours, shown: { attempts, lastAt }, done, jitterSeed }
+      const known = { ours, shown: { attempts, lastAt }, done, jitterSeed, isTakenBack: false }
       dropped.set(entry.key, known)
       if (done !== undefined && entry.eventKey !== '') dropped.set(eventKeyOf(entry), known)
       if (dropped.size < maxKeys + forgottenAtOnce) return
@@ -92,16 +94,18 @@ export function createDroppedRecords(): DroppedRecords {
       const own = dropped.get(entry.key)
       const known = own ?? madeAnew(entry)
       if (known === undefined) return undefined
-      const { done, jitterSeed, ours, shown } = known
-      const isAfter = (attempt: ShownAttempt): boolean =>
-        own === undefined ? entry.lastAttemptLocal !== null : isLater(entry, attempt)
-      const relapse = done && isAfter(done) ? { record: entry, sent: done.sent, jitterSeed } : undefined
+      const { done, isTakenBack, jitterSeed, ours, shown } = known
+      const isNew = own === undefined
+      const isRelapse = done !== undefined && !isTakenBack && (isNew || isLater(entry, done))
+      const relapse = isRelapse ? { record: entry, sent: done.sent, jitterSeed } : undefined
       // While it was processing, it was not listed as failed.
-      return { ours, isProven: isAfter(shown), relapse }
+      const isProven = isNew ? entry.lastAttemptLocal !== null : isLater(entry, shown)
+      return { ours, isProven, relapse }
     },
     forget(entry) {
       dropped.delete(entry.key)
-      dropped.delete(eventKeyOf(entry))
+      const retried = madeAnew(entry)
+      if (retried !== undefined) retried.isTakenBack = true
     },
     triedAt: (key) => dropped.get(key)?.ours.triedAt,
   }
