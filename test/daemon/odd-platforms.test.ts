@@ -65,6 +65,19 @@ test('a dead receiver is named where each retry is processing for longer than an
   expect(daemon.ops().status().summary.headline).toBe('The receiver does not respond to 10 deliveries.')
 })
 
+test('deliveries are not said to be stuck in processing for as long as a full sweep rests', async () => {
+  await using day = await beginDay({
+    delivery: { mode: 'async', delayMs: 28 * minuteMs },
+    faults: [{ operation: 'list', fault: { kind: 'latency', ms: 6000 } }],
+  })
+  day.seed(10, [30, 1], { subscriptions: [subscription] })
+  const daemon = await day.start()
+  await daemon.goOn(28)
+  expect(daemon.ops().status().stuckProcessing).toBe(10)
+  await daemon.goOn(4)
+  expect(daemon.ops().status().stuckProcessing).toBe(0)
+})
+
 test.each<[string, (id: string) => Reply]>([
   ['refused', () => ({ status: 422, body: { code: 'NOT_NOW' } })],
   ['accepted, and never made', (id) => ({ body: { data: { webhook: { id } } } })],

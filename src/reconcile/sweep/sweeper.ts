@@ -286,6 +286,16 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   /** As of now: a list before may have waited for a pause that the platform demanded. */
   const outside = (): ReturnType<typeof outsideOf> => outsideOf(client.now(), window, zone)
 
+  /** Counts those whose time may come: a recent sweep only what the last full one has found. */
+  async function countPassing(current: Sweep): Promise<void> {
+    const { kind, signal } = current
+    const stuck = { client, monotonic: clock.monotonic, policy, zone, triedAt: backlog.triedAt }
+    const isWanted = (before: number): boolean => kind === 'full' || before > 0
+    if (isWanted(findings.aheadOfClock))
+      await note('aheadOfClock', countOutside(client, outside().ahead, signal), current)
+    if (isWanted(findings.stuckProcessing)) await note('stuckProcessing', countStuck(stuck, signal), current)
+  }
+
   /** Lists the newest hour, then the oldest slices upwards; then counts records outside the window, and stuck ones. */
   async function sweepFull(current: Sweep): Promise<void> {
     const { signal } = current
@@ -305,10 +315,8 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     findings.excluded = current.excluded
     await sweepRecentIfDue(signal)
     forget()
-    const stuck = { client, monotonic: clock.monotonic, policy, zone, triedAt: backlog.triedAt }
     await note('beyondWindow', countOutside(client, outside().before, signal), current)
-    await note('aheadOfClock', countOutside(client, outside().ahead, signal), current)
-    await note('stuckProcessing', countStuck(stuck, signal), current)
+    await countPassing(current)
     await proveFilters(signal)
     // What was listed while they hid all may be missing.
     if (filters.hide || current.filtersHid) current.tally.incompleteSlices += 1
@@ -319,9 +327,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     forget()
     await listNewest(current)
     noteSkipped(current)
-    // Their time may have come since the last full sweep.
-    if (findings.aheadOfClock > 0)
-      await note('aheadOfClock', countOutside(client, outside().ahead, current.signal), current)
+    await countPassing(current)
     schedule.done('recent', current.worked())
   }
 
