@@ -147,7 +147,8 @@ function shownTooSoon(draw: Draw, scenario: Scenario): Scenario {
   const stage = plain(draw, scenario, draw.pick([3, 20, 100]))
   const calmAt = draw.within(30, 180) * minuteMs
   const outages = draw.chance(0.8) ? [{ from: 0, to: calmAt, how: draw.pick([503, 'no-answer'] as const) }] : []
-  const shown = draw.pick([{ retriesAnew: true }, { meanwhile: 'successful', queue: [minuteMs, minuteMs] }] as const)
+  const anew = { retriesAnew: true, meanwhile: 'processing' } as const
+  const shown = draw.pick([anew, { meanwhile: 'successful', queue: [minuteMs, minuteMs] }] as const)
   return {
     ...stage,
     calmAt,
