@@ -35,7 +35,7 @@ export interface HistoryStep extends ChartedState {
 export interface RecoveryPace {
   /** Recovered deliveries of the last minute. */
   recoveredPerMinute: number
-  /** Share of retries that failed again in the last five minutes. */
+  /** Share of retries that failed again in the last five minutes; in the last hour, if a success in it did not last. */
   failedShare: number
   /** True when the last two minutes had enough recoveries, and similar numbers. */
   isSteady: boolean
@@ -87,7 +87,7 @@ const failedMinutes = 5
 /** Minimum of recoveries in two minutes of a steady pace, and maximum ratio of the two. */
 const [minSteady, maxRatio] = [10, 1.5]
 
-const noRecords = { recovered: 0, leftWithoutRetry: 0, failedAgain: 0, expired: 0, longestMs: 0 }
+const noRecords = { recovered: 0, relapsed: 0, leftWithoutRetry: 0, failedAgain: 0, expired: 0, longestMs: 0 }
 
 type Minute = MinuteState & typeof noRecords
 
@@ -148,7 +148,8 @@ export function createHistory({ clock, missing, state }: HistoryOptions): Histor
   }
 
   /** A delivery that was counted as recovered has failed since. */
-  function takeBack(): void {
+  function takeBack(present: Minute): void {
+    present.relapsed += 1
     const minute = minutes.findLast(({ recovered }) => recovered > 0)
     if (minute !== undefined) minute.recovered -= 1
     if (!minutes.some(({ recovered }) => recovered > 0)) recoveredAt = undefined
@@ -176,7 +177,7 @@ export function createHistory({ clock, missing, state }: HistoryOptions): Histor
       if (event.type !== 'outcome') return
       if (event.outcome === 'recovered') countRecovered(minute, event.sinceEventMs)
       if (event.outcome === 'failed-again') minute.failedAgain += 1
-      if (event.isRelapse) takeBack()
+      if (event.isRelapse) takeBack(minute)
     },
     advance() {
       present()
@@ -196,10 +197,11 @@ export function createHistory({ clock, missing, state }: HistoryOptions): Histor
     pace() {
       present()
       const [newer, both] = [countIn('recovered', 1), countIn('recovered', 2)]
-      const failed = countIn('failedAgain', failedMinutes)
+      const recent = sumOf('relapsed', minutes.slice(-hourMinutes)) > 0 ? hourMinutes : failedMinutes
+      const failed = countIn('failedAgain', recent)
       return {
         recoveredPerMinute: newer,
-        failedShare: failed / Math.max(1, failed + countIn('recovered', failedMinutes)),
+        failedShare: failed / Math.max(1, failed + countIn('recovered', recent)),
         isSteady: both >= minSteady && Math.max(newer, both - newer) <= maxRatio * Math.min(newer, both - newer),
       }
     },

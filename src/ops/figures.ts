@@ -120,7 +120,7 @@ function unknownEnd(status: StatusFacts): string {
         ? 'The pace has not been steady for two minutes.'
         : 'Nothing recovered in the last minute.'
     case 'failing':
-      return `${Math.round(100 * drain.failedShare)} % of the retries of the last 5 min failed again.`
+      return `${Math.round(100 * drain.failedShare)} % of the recent retries failed again.`
     case 'backoff':
       return status.lastBackoff === null
         ? 'Some deliveries are only counted.'

@@ -185,4 +185,18 @@ describe('the pace', () => {
     await clock.advance(2 * minuteMs)
     expect(history.pace().recoveredPerMinute).toBe(0)
   })
+
+  test('the share that failed again is of five minutes, or of an hour where a success did not last', async () => {
+    const { clock, history, tell } = scene()
+    tell('failed-again')
+    tell('recovered', 3)
+    expect(history.pace().failedShare).toBe(1 / 4)
+    await clock.advance(10 * minuteMs)
+    expect(history.pace().failedShare).toBe(0)
+    history.note(outcomeFact({ outcome: 'failed-again', isRelapse: true }))
+    await clock.advance(10 * minuteMs)
+    expect(history.pace().failedShare).toBe(2 / 4)
+    await clock.advance(60 * minuteMs)
+    expect(history.pace().failedShare).toBe(0)
+  })
 })

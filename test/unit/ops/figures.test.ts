@@ -26,7 +26,7 @@ test.each<[object, object, string]>([
   [{}, { limitedBy: 'pace', recoveredPerMinute: 3 }, 'The pace has not been steady for two minutes.'],
   [{ failed: { ...noDecisions, due: 1, awaiting: 4 } }, { limitedBy: 'outcomes' }, '4 retries await their outcomes.'],
   [{ failed: { ...noDecisions, awaiting: 1 } }, { limitedBy: 'outcomes' }, '1 retry awaits its outcome.'],
-  [{}, { limitedBy: 'failing', failedShare: 0.256 }, '26 % of the retries of the last 5 min failed again.'],
+  [{}, { limitedBy: 'failing', failedShare: 0.256 }, '26 % of the recent retries failed again.'],
   [
     { mended: { records: 0 }, lastBackoff: now },
     { limitedBy: 'failing' },
