@@ -63,6 +63,21 @@ test('a second that cannot be listed: no page begins where it did, and ids that 
   }
 })
 
+test('records of one second all arrive, though the platform lists fewer rows', async () => {
+  await using day = await beginDay()
+  const at = day.clock.now() - hourMs
+  day.sandbox.seed({ count: 500, from: at, to: at, attempts: 1 })
+  const refusal = { status: 400, body: { code: 'window.too_large' } }
+  const daemon = await day.start({}, ({ url }) =>
+    Number(url.searchParams.get('metadata.page.number')) >= 3 ? refusal : undefined,
+  )
+  await daemon.goOn(1)
+  expect(daemon.ops().status().unlisted).toMatchObject({ problem: 'window.too_large' })
+  await daemon.goOn(5)
+  expect(day.sandbox.counts()).toMatchObject({ successful: 500, failed: 0 })
+  expect(daemon.ops().status()).toMatchObject({ missing: 0, unlisted: null })
+})
+
 test('events ahead of the clock are listed up to the end of the span', async () => {
   await using day = await beginDay()
   const now = day.clock.now()

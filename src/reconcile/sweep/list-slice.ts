@@ -5,12 +5,13 @@ import type { ListPage, ListQuery } from '../../platform/operations.ts'
 import type { PlatformClient } from '../../platform/client.ts'
 import { PlatformFailure } from '../../platform/http/response.ts'
 import type { UnreadableRow, WebhookRecord } from '../../platform/record.ts'
+import { isOfAnyCall } from '../platform-trouble.ts'
 import { contains, type Span } from '../window.ts'
 
 /**
  * `whole`: every row was listed, unreadable ones too, and the totals agree. `missed`: fewer rows than the total, or it fell, or a
  * page before the last one showed nothing new, or the bounds mean other times than the rows show. `capped`: a single second with
- * more rows than are read. `too-many`: it must be cut.
+ * more rows than are read, or listed. `too-many`: it must be cut.
  */
 export type SliceVerdict = 'whole' | 'missed' | 'capped' | 'too-many'
 
@@ -25,6 +26,8 @@ export interface Listing {
   /** Rows whose own time or status was not requested. They are never retried. */
   unexpected: { time: number; status: number }
   verdict: SliceVerdict
+  /** Of a page after the first of a `capped` slice: the platform may list only the first rows. */
+  failure?: PlatformFailure | undefined
   /** The platform's total; undefined if unusable. */
   total: number | undefined
 }
@@ -76,6 +79,7 @@ interface Reading {
   unreadableIds: Set<string>
   unexpected: { time: number; status: number }
   end: End
+  failure: PlatformFailure | undefined
   /** True if a page after the first had rows. */
   isLong: boolean
   /** The first page's total, and the last one given; undefined if totals don't count. */
@@ -209,7 +213,7 @@ async function readSlice(
   const { concurrency, isLast, status, totalsCount } = options
   const unexpected = { time: 0, status: 0 }
   const nothing = { seen: new Map(), unreadable: [], unreadableIds: new Set<string>(), unexpected, lastTotal: 0 }
-  const reading: Reading = { ...nothing, end: 'last-page', isLong: false, total: undefined }
+  const reading: Reading = { ...nothing, end: 'last-page', failure: undefined, isLong: false, total: undefined }
 
   async function readPage(index: number): Promise<ListPage> {
     const page = await options.client.list(
@@ -244,7 +248,11 @@ async function readSlice(
   const promised = Math.floor((total ?? 0) / size)
   const lastAllowed = Math.ceil(maxRows / size)
   if (!isLast(first)) {
-    const end = await readOn({ readPage, take, isLast, promised, lastAllowed, concurrency })
+    const end = await readOn({ readPage, take, isLast, promised, lastAllowed, concurrency }).catch((error: unknown) => {
+      if (mayBeCut || !(error instanceof PlatformFailure) || isOfAnyCall(error)) throw error
+      reading.failure = error
+      return undefined
+    })
     reading.isLong = rowsOf(reading) > first.rows
     reading.end = end ?? (mayBeCut ? 'too-many' : 'capped')
   }
@@ -296,12 +304,12 @@ export async function listSlice(span: Span, options: ListingOptions, signal: Abo
     // A failed record of the first reading may be gone, and an unseen one have taken its place in the total.
     verdict = verdictOf(again, rowsOf(staysListed ? reading : again))
   }
-  const { total, unexpected, unreadable } = reading
+  const { failure, total, unexpected, unreadable } = reading
   const rows = [...reading.seen.values()]
   const foreign = rows.find((record) => isForeign(record, span))
   if (foreign !== undefined && verdict === 'whole' && !(await isListedAtItsTime(foreign, options.client, signal)))
     verdict = 'missed'
   const isOwned = (record: WebhookRecord): boolean => contains(span, Math.floor(record.eventLocal / 1000))
   const records = rows.filter((record) => isListed(record, status) && isOwned(record))
-  return { span, askedAt, records, unreadable, unexpected, verdict, total }
+  return { span, askedAt, records, unreadable, unexpected, verdict, failure, total }
 }

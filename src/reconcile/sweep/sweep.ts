@@ -142,7 +142,7 @@ async function visit(span: Span, context: Context): Promise<SweepStep | Span[]> 
   if (total !== undefined && !findings.totalsCount) return [span]
   if (isTooMany) return partsOf(span, total ?? 2 * sliceRecords + 1, sliceRecords)
   Object.assign(findings, noFailures)
-  return { listed: listing, ...(verdict === 'capped' && { skipped: { span } }) }
+  return { listed: listing, ...(verdict === 'capped' && { skipped: { span, failure: listing.failure } }) }
 }
 
 /** A slice that may be half of one that could not be listed. */
@@ -194,7 +194,7 @@ function noteListed({ whole, ...slice }: SliceAhead, { findings, options }: Cont
 async function step(slice: SliceAhead, context: Context): Promise<SweepStep | SliceAhead[]> {
   try {
     const visited = await visit({ from: slice.from, to: slice.to }, context)
-    if (!Array.isArray(visited)) noteListed(slice, context)
+    if (!Array.isArray(visited) && visited.skipped?.failure === undefined) noteListed(slice, context)
     return visited
   } catch (error) {
     if (!(error instanceof PlatformFailure) || error instanceof FiltersIgnored) throw error
