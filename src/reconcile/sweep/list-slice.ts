@@ -60,6 +60,11 @@ export class FiltersIgnored extends PlatformFailure {
   }
 }
 
+/** True for a failure that other slices need not have. */
+export function isOfSlice(error: unknown): error is PlatformFailure {
+  return error instanceof PlatformFailure && !(error instanceof FiltersIgnored) && !isOfAnyCall(error)
+}
+
 /** Maximum number of rows read of a slice of a few seconds, or of one second. */
 const maxRowsPerSlice = 100_000
 
@@ -249,7 +254,7 @@ async function readSlice(
   const lastAllowed = Math.ceil(maxRows / size)
   if (!isLast(first)) {
     const end = await readOn({ readPage, take, isLast, promised, lastAllowed, concurrency }).catch((error: unknown) => {
-      if (mayBeCut || !(error instanceof PlatformFailure) || isOfAnyCall(error)) throw error
+      if (mayBeCut || !isOfSlice(error)) throw error
       reading.failure = error
       return undefined
     })

@@ -1,9 +1,9 @@
 // Lists the failed records of a span, slice by slice: cuts large slices, and skips seconds that can't be listed. @see docs/architecture.md "Sweep"
-import { PlatformFailure } from '../../platform/http/response.ts'
+import type { PlatformFailure } from '../../platform/http/response.ts'
 import type { PlatformClient } from '../../platform/client.ts'
 import {
   asked,
-  FiltersIgnored,
+  isOfSlice,
   listSlice,
   shortSliceSeconds,
   statusFilter,
@@ -11,7 +11,6 @@ import {
   type Listing,
 } from './list-slice.ts'
 import { createUnlistable, type PlannedSpan, type Unlistable } from './unlistable.ts'
-import { isOfAnyCall } from '../platform-trouble.ts'
 import type { Dispatcher } from '../retry/dispatcher.ts'
 import { cut, isEmpty, type Span } from '../window.ts'
 
@@ -160,7 +159,6 @@ async function goRound(
   context: Context,
 ): Promise<SweepStep | SliceAhead[]> {
   const { end, findings, options } = context
-  if (isOfAnyCall(failure)) throw failure
   if (findings.failedInARow % askEvery === 0 && !(await responds(context, slice, failure))) throw failure
   findings.failedInARow += 1
   if (findings.failedInARow === 1 && slice.whole === undefined && slice.uncut !== true) return [slice]
@@ -197,7 +195,7 @@ async function step(slice: SliceAhead, context: Context): Promise<SweepStep | Sl
     if (!Array.isArray(visited) && visited.skipped?.failure === undefined) noteListed(slice, context)
     return visited
   } catch (error) {
-    if (!(error instanceof PlatformFailure) || error instanceof FiltersIgnored) throw error
+    if (!isOfSlice(error)) throw error
     return goRound(slice, error, context)
   }
 }
