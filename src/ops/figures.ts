@@ -171,10 +171,10 @@ export const isUnseen = (status: StatusFacts): boolean => unsweptMs(status) > un
 export const isUpToDate = (status: StatusFacts): boolean =>
   isWholeKnown(status) && !isUnseen(status) && !isBroken(status)
 
-/** After recent failures there may be newer ones that no sweep has seen yet. */
-function isUnsettled({ incident, now, recovered }: StatusFacts): boolean {
-  const isRecovering = recovered.lastAt !== null && now.getTime() - recovered.lastAt.getTime() < unsettledMs
-  return isRecovering || incident?.endedAt === null
+/** There may be newer failures that no sweep has seen yet: after recent ones, or with a long `window.settle`. */
+function isUnsettled({ incident, now, recovered, seenUntil }: StatusFacts): boolean {
+  const isWithin = (at: Date | null): boolean => at !== null && now.getTime() - at.getTime() < unsettledMs
+  return isWithin(recovered.lastAt) || incident?.endedAt === null || !isWithin(seenUntil ?? now)
 }
 
 const eventsUntil = (status: StatusFacts): string =>

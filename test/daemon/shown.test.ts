@@ -107,6 +107,14 @@ test('records that expired by a wrong clock of the platform are missing once whe
   expect(missing()).toBe(20)
 })
 
+test('with a long settling time, the headline says up to which event nothing is missing', async () => {
+  await using day = await beginDay()
+  const daemon = await day.start({ RECONCILER_WINDOW_SETTLE: '30m' })
+  day.seed(100, [0.4, 0.1])
+  await daemon.goOn(5)
+  expect(daemon.ops().status().summary.headline).toMatch(/^Nothing is missing of events up to \S+ UTC; newer/)
+})
+
 test('a rejection of all calls names what all need; a retry that then fails otherwise, whom to ask', async () => {
   await using day = await beginDay()
   const { sandbox } = day
