@@ -139,14 +139,11 @@ export function isUnreadable(row: WebhookRecord | UnreadableRow): row is Unreada
   return 'unreadable' in row
 }
 
-/** Responses that any record would get. */
-const tellingStatuses: ReadonlySet<number> = new Set([401, 403, 404, 408, 425, 429])
+/** Responses to the content of a record. Any other one, such as 405 or 410, all records may get: of a receiver that is down. */
+const ofContent: ReadonlySet<number | null> = new Set([400, 409, 413, 422])
 
 /** True for a response that rejects one record: the receiver is up. */
-export function refusesRecord(responseStatusCode: number | null): boolean {
-  const isClientError = responseStatusCode !== null && responseStatusCode >= 400 && responseStatusCode < 500
-  return isClientError && !tellingStatuses.has(responseStatusCode)
-}
+export const refusesRecord = (responseStatusCode: number | null): boolean => ofContent.has(responseStatusCode)
 
 /** True for a response that one record may cause, or its receiver. */
 export function mayBeOfRecord(responseStatusCode: number | null): boolean {

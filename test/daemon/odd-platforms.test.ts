@@ -48,6 +48,19 @@ test.each([1, 2])(
   },
 )
 
+test.each([402, 405, 410, 421, 499])(
+  'a dead receiver that responds with HTTP %i gets few deliveries',
+  async (status) => {
+    await using day = await beginDay()
+    day.seed(300, [30, 1], { subscriptions: [subscription] })
+    day.sandbox.receiver.fail({ status })
+    const daemon = await day.start()
+    await daemon.goOn(60)
+    expect(daemon.requests.filter(({ method }) => method === 'PATCH').length).toBeLessThan(100)
+    expect(daemon.ops().status().summary.headline).toMatch(`returns HTTP ${status}`)
+  },
+)
+
 test('a delivery queue of the platform that is stuck for three hours is not blamed on the receiver', async () => {
   await using day = await beginDay({ delivery: { mode: 'async', delayMs: 3 * hourMs, meanwhile: 'failed' } })
   day.seed(100, [30, 1], { subscriptions: [subscription] })

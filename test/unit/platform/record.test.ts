@@ -91,8 +91,8 @@ test("the receiver's words are texts, or none", () => {
   expect(readReceiverResponse(row)).toEqual({ id, error: 'reset', body: null })
 })
 
-test('a client error rejects its record, unless any record would get it; a 500 may be of the record', () => {
-  const codes = [null, 399, 400, 401, 403, 404, 408, 409, 425, 429, 499, 500, 503]
-  expect(codes.filter(refusesRecord)).toEqual([400, 409, 499])
-  expect(codes.filter(mayBeOfRecord)).toEqual([400, 409, 499, 500])
+test('a response to its content rejects a record, one that any record may get does not; a 500 may be of the record', () => {
+  const codes = [null, 399, 400, 401, 403, 404, 405, 408, 409, 410, 413, 422, 425, 429, 499, 500, 503]
+  expect(codes.filter(refusesRecord)).toEqual([400, 409, 413, 422])
+  expect(codes.filter(mayBeOfRecord)).toEqual([400, 409, 413, 422, 500])
 })
