@@ -261,14 +261,14 @@ export function doneOf(status: StatusFacts): readonly [end: string, basis: strin
 
 /** The number of missing deliveries as a sentence; exhausted ones by that name if there are no others. */
 export function missingText(status: StatusFacts): string {
-  const { books, expired, failed, lastFullSweep, missing, stuckProcessing } = status
+  const { beyondWindow, books, expired, failed, lastFullSweep, missing, stuckProcessing } = status
   const are = counted(knownMissing(status), 'delivery is', 'deliveries are')
   if (knownMissing(status) > 0 && !isWholeKnown(status)) return `At least ${are} missing.`
   if (lastFullSweep === null) return 'Nothing is known yet.'
   if (isLastSweepFailed(status)) return `No missing delivery is known${eventsUntil(status)}.`
   if (!isWholeKnown(status)) return 'No missing delivery is known, but not all was listed and read.'
   // Known by their notices alone.
-  const hasOthers = stuckProcessing + (books?.unprocessed.total ?? 0) > 0
+  const hasOthers = beyondWindow + stuckProcessing + (books?.unprocessed.total ?? 0) > 0
   if (missing === 0 && hasOthers) return 'No other missing delivery is known.'
   // After an outage, the last failures are seen one settling time later.
   const isAll = !hasOthers && isUpToDate(status) && !isUnsettled(status)

@@ -315,7 +315,7 @@ function conditionsOf(status: StatusFacts): NoticeCondition[] {
       level: 'waiting',
       text: `${counted(beyondWindow, 'failed delivery is', 'failed deliveries are')} older than window.lookback, and not retried.`,
       advice: outsideAdvice,
-      isAside: true,
+      ...(openOf(status) > 0 && { isAside: true as const }),
       runbook: 'Expired',
     },
     isRateLow(status) &&

@@ -115,6 +115,16 @@ test('with a long settling time, the headline says up to which event nothing is 
   expect(daemon.ops().status().summary.headline).toMatch(/^Nothing is missing of events up to \S+ UTC; newer/)
 })
 
+test('failures older than the window are in the headline, after a restart as well', async () => {
+  await using day = await beginDay()
+  day.seed(50, [300, 200])
+  const daemon = await day.start()
+  await daemon.goOn(5)
+  expect(daemon.ops().status().summary.headline).toBe(
+    '50 failed deliveries are older than window.lookback, and not retried. No other missing delivery is known.',
+  )
+})
+
 test('a rejection of all calls names what all need; a retry that then fails otherwise, whom to ask', async () => {
   await using day = await beginDay()
   const { sandbox } = day

@@ -415,7 +415,7 @@ describe('notices', () => {
       'Find out why they fail.',
     )
     // In a larger window, exhausted ones are still exhausted.
-    const outside = [summaryOf({ expired: 1 }), ...summaryOf({ beyondWindow: 1 }).notices]
+    const outside = [summaryOf({ expired: 1 }), summaryOf({ beyondWindow: 1 })]
     expect(outside.map((one) => one.advice.includes('exhausted ones'))).toEqual([true, true])
     expect(adviceOf({})).toBe('Nothing to do.')
     const failing = { circuits: [aCircuit()], causes: causesOf('open') }
