@@ -65,9 +65,11 @@ function untilWhen({ causes, firstExpiry, now }: StatusFacts): string {
 
 /** A sentence on repeatedly rejected records: how the receiver responds to them. */
 export function refusedText(records: number, causes: readonly CauseStatus[]): string {
-  const codes = causes.filter(({ refusedAgain }) => refusedAgain > 0).map((cause) => cause.responseStatusCode)
-  const isSilent = codes.length > 0 && codes.every((code) => code === null)
-  const does = isSilent ? 'does not respond to' : codes.includes(null) ? 'keeps failing' : 'keeps rejecting'
+  const refusing = causes.filter(({ refusedAgain }) => refusedAgain > 0)
+  const codes = new Set(refusing.map(({ responseStatusCode }) => responseStatusCode))
+  // The cause of a few may not be among those listed.
+  const isRejecting = codes.size > 0 && !codes.has(null)
+  const does = isRejecting ? 'keeps rejecting' : codes.size === 1 ? 'does not respond to' : 'keeps failing'
   return `The receiver ${does} ${counted(records, 'delivery', 'deliveries')}.`
 }
 

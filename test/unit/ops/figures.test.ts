@@ -35,7 +35,7 @@ test.each<[object, object, string]>([
   [
     { refusedAgain: 1, firstExpiry: null },
     { limitedBy: 'refused' },
-    'The receiver keeps rejecting 1 delivery. Each is retried until it arrives or leaves the window.',
+    'The receiver keeps failing 1 delivery. Each is retried until it arrives or leaves the window.',
   ],
   [{ missing: 0, aheadOfClock: 2 }, {}, '2 are retried when their event times have come.'],
   [
@@ -52,6 +52,7 @@ test.each<[string, (number | null)[]]>([
   ['keeps rejecting', [422, 500]],
   ['does not respond to', [null]],
   ['keeps failing', [422, null]],
+  ['keeps failing', []],
 ])('the receiver %s what it answers with %j', (does, codes) => {
   const causes = codes.map((responseStatusCode) => ({
     ...aCause({ responseStatusCode, refusedAgain: 1 }),

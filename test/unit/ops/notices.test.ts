@@ -159,13 +159,13 @@ describe('the headline', () => {
     ],
     'trouble: 8 deliveries have left the window undelivered: no more retries. 11 deliveries are missing, 10 of them not retried any more.':
       [{ failed: { ...noDecisions, due: 1, exhausted: 2 }, expired: 8 }],
-    'working: The receiver keeps rejecting 9 deliveries. 10 deliveries are missing.': [
+    'working: The receiver keeps failing 9 deliveries. 10 deliveries are missing.': [
       { failed: { ...noDecisions, 'backing-off': 10 }, endless: refusing(9) },
     ],
-    'waiting: The receiver keeps rejecting 9 deliveries.': [
+    'waiting: The receiver keeps failing 9 deliveries.': [
       { failed: { ...noDecisions, 'backing-off': 9 }, endless: refusing(9) },
     ],
-    'trouble: The receiver keeps rejecting 10 deliveries.': [
+    'trouble: The receiver keeps failing 10 deliveries.': [
       { failed: { ...noDecisions, 'backing-off': 10 }, endless: refusing(10) },
     ],
     'working: The receiver is recovering: retries speed up as deliveries arrive. 10 deliveries are missing.': [
