@@ -185,6 +185,14 @@ function gateReasonsOf(status: StatusFacts): NoticeReason[] {
 const lowRateShare = 0.9
 const isRateLow = ({ rate }: StatusFacts): boolean => rate.callsPerSecond < lowRateShare * rate.maxCallsPerSecond
 
+const minuteMs = 60_000
+
+/** At the present pace, those that are due take longer than the first of them has. */
+function isTooSlow({ drain, expiring, firstExpiry, now }: StatusFacts): boolean {
+  const leftMs = (firstExpiry?.getTime() ?? Infinity) - now.getTime()
+  return drain.recoveredPerMinute > 0 && expiring.byDecision.due * minuteMs > leftMs * drain.recoveredPerMinute
+}
+
 /** Advice to get deliveries through before they leave the window. */
 function hurryAdvice(status: StatusFacts): string {
   const longer = 'Or raise window.lookback and restart.'
@@ -193,13 +201,16 @@ function hurryAdvice(status: StatusFacts): string {
   const isFailing = isDead(status) || status.causes.list.some(({ circuit }) => circuit !== 'closed')
   if (status.expiring.paused > 0 && !isFailing) return `Resume the paused subscriptions. ${longer}`
   if (status.expiring.throttled > 0 && !isFailing) return `${letThroughAdvice} ${longer}`
+  if (isTooSlow(status) && !isFailing)
+    return `At this pace they are too late: raise retry.maxPerSecond if it is set. ${longer}`
   return `${isFailing ? 'Bring the receiver up now.' : "See the causes for the receiver's responses."} ${longer}`
 }
 
-/** True while deliveries may expire: retries are blocked or fail. */
+/** True while deliveries may expire: retries are blocked, fail, or are too slow. */
 function isHeldUp(status: StatusFacts): boolean {
   const { circuits, expiring, refusedAgain } = status
-  if (stopAdvice(status) !== undefined || isDead(status) || expiring.paused + expiring.throttled > 0) return true
+  if (stopAdvice(status) !== undefined || isDead(status) || isTooSlow(status)) return true
+  if (expiring.paused + expiring.throttled > 0) return true
   return refusedAgain > 0 || circuits.list.some(({ isKnownUp }) => !isKnownUp)
 }
 

@@ -115,6 +115,18 @@ test('with a long settling time, the headline says up to which event nothing is 
   expect(daemon.ops().status().summary.headline).toMatch(/^Nothing is missing of events up to \S+ UTC; newer/)
 })
 
+test('deliveries that a low rate does not retry before they leave the window need a person', async () => {
+  await using day = await beginDay()
+  day.seed(100, [1.6, 1.55])
+  const env = { RECONCILER_WINDOW_LOOKBACK: '2h', RECONCILER_RETRY_MAX_PER_SECOND: '0.05' }
+  const daemon = await day.start(env)
+  await daemon.goOn(3)
+  expect(daemon.ops().status().summary).toMatchObject({
+    level: 'trouble',
+    headline: expect.stringMatching(/^\d+ deliveries expire soon/) as string,
+  })
+})
+
 test('failures older than the window are in the headline, after a restart as well', async () => {
   await using day = await beginDay()
   day.seed(50, [300, 200])
