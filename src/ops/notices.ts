@@ -34,10 +34,12 @@ import type { GateStatus, Level, PauseStatus, StatusFacts, StatusSummary } from 
 import {
   asNow,
   isLongWait,
+  isNoneAccepted,
   isNoneLetThrough,
   isRefused,
   isSweepLate,
   letThroughAdvice,
+  minNotAccepted,
   stopAdvice,
   sweepConditions,
   throttleAdvice,
@@ -115,10 +117,6 @@ function detailOf({ call, gate, opensInSeconds, since }: GateStatus, status: Sta
 
 /** A shorter wait needs no operator: a short pause, or the trial after a few intercepted responses. */
 const passingMs = 60_000
-
-/** A shorter run may be due to these records alone. */
-const minNotAccepted = 10
-const isNoneAccepted = ({ notAccepted }: StatusFacts): boolean => (notAccepted?.inARow ?? 0) >= minNotAccepted
 
 function gateReason(shut: GateStatus, status: StatusFacts): NoticeReason {
   const { advice, gate, reason, runbook, since } = shut

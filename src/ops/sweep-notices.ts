@@ -39,6 +39,10 @@ export function isNoneLetThrough({ now, rate: { retriesThrottled: row } }: Statu
   return isLong && now.getTime() - row.until.getTime() <= throttledGapMs
 }
 
+/** A shorter run may be due to these records alone. */
+export const minNotAccepted = 10
+export const isNoneAccepted = ({ notAccepted }: StatusFacts): boolean => (notAccepted?.inARow ?? 0) >= minNotAccepted
+
 /** Remaining pause of all calls, in seconds; 0 if none. */
 const throttledSeconds = ({ gates }: StatusFacts): number =>
   gates.find(({ gate }) => gate === 'throttled')?.opensInSeconds ?? 0
@@ -61,7 +65,8 @@ export function stopAdvice(status: StatusFacts): string | undefined {
   // No gate shuts before a retry is tried.
   if (tokenTrouble !== null && isBroken(status)) return sentence(tokenTrouble.advice)
   if (isLastSweepFailed(status) && listsFailing !== null) return sentence(sweeps[0]?.advice ?? 'see the log')
-  return isNoneLetThrough(status) ? letThroughAdvice : throttleAdvice(status, throttledSeconds(status))
+  if (isNoneLetThrough(status) || isNoneAccepted(status)) return letThroughAdvice
+  return throttleAdvice(status, throttledSeconds(status))
 }
 
 /** Age of the data while sweeps fail. */

@@ -127,6 +127,18 @@ test('deliveries that a low rate does not retry before they leave the window nee
   })
 })
 
+test('while the platform fails each retry, no receiver is to be brought up in a hurry', async () => {
+  await using day = await beginDay()
+  day.sandbox.receiver.down()
+  day.seed(30, [46, 44])
+  const daemon = await day.start({ RECONCILER_WINDOW_LOOKBACK: '2d' })
+  day.sandbox.receiver.up()
+  day.sandbox.faults.set({ operation: 'retry', fault: { kind: 'status', status: 503, body: 'html' } })
+  await daemon.goOn(60)
+  const { notices } = daemon.ops().status().summary
+  expect(notices.find(({ text }) => text.includes('expire soon'))?.advice).toMatch(/^Ask the platform's operator/)
+})
+
 test('failures older than the window are in the headline, after a restart as well', async () => {
   await using day = await beginDay()
   day.seed(50, [300, 200])
