@@ -183,12 +183,10 @@ function gateReasonsOf(status: StatusFacts): NoticeReason[] {
 const lowRateShare = 0.9
 const isRateLow = ({ rate }: StatusFacts): boolean => rate.callsPerSecond < lowRateShare * rate.maxCallsPerSecond
 
-const minuteMs = 60_000
-
-/** At the present pace, those that are due take longer than the first of them has. */
-function isTooSlow({ drain, expiring, firstExpiry, now }: StatusFacts): boolean {
-  const leftMs = (firstExpiry?.getTime() ?? Infinity) - now.getTime()
-  return drain.recoveredPerMinute > 0 && expiring.byDecision.due * minuteMs > leftMs * drain.recoveredPerMinute
+/** At the present pace, some of those that are due leave the window before their turn. */
+function isTooSlow({ drain, expiring }: StatusFacts): boolean {
+  const { recoveredPerMinute } = drain
+  return recoveredPerMinute > 0 && expiring.byDecision.due > recoveredPerMinute * (expiring.withinSeconds / 60)
 }
 
 /** Advice to get deliveries through before they leave the window. */

@@ -8,6 +8,7 @@ import type { CircuitView } from '../reconcile/retry/subscriptions.ts'
 import { drainOf } from '../reconcile/drain.ts'
 import { describeGate, type ShutGate } from '../reconcile/retry/gates.ts'
 import type { OperatorPause } from '../reconcile/retry/operator-pause.ts'
+import { expiryWarningMs } from '../reconcile/window.ts'
 import { toDate } from '../runtime/instant.ts'
 import { booksStatus } from './books-status.ts'
 import type { Causes, CauseStatus } from './causes.ts'
@@ -140,10 +141,11 @@ function drainStatus(state: StatusState) {
 }
 
 /** Excluded records are left out. */
-function expiringStatus({ expiring, expiringEndless: { paused, throttled } }: StatusState) {
+function expiringStatus({ expiring, expiringEndless: { paused, throttled }, lookbackMs }: StatusState) {
   const { awaiting, 'backing-off': backingOff, blocked, due, exhausted } = expiring
   const byDecision = { due, 'backing-off': backingOff, exhausted, blocked, awaiting }
-  return { total: due + backingOff + exhausted + blocked + awaiting, byDecision, paused, throttled }
+  const withinSeconds = toSeconds(expiryWarningMs({ lookback: lookbackMs }))
+  return { total: due + backingOff + exhausted + blocked + awaiting, byDecision, withinSeconds, paused, throttled }
 }
 
 function causesStatus({ causes, circuits, onlyCounted }: StatusState) {

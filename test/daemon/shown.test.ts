@@ -118,7 +118,7 @@ test('with a long settling time, the headline says up to which event nothing is 
 test('deliveries that a low rate does not retry before they leave the window need a person', async () => {
   await using day = await beginDay()
   day.seed(100, [1.6, 1.55])
-  const env = { RECONCILER_WINDOW_LOOKBACK: '2h', RECONCILER_RETRY_MAX_PER_SECOND: '0.05' }
+  const env = { RECONCILER_WINDOW_LOOKBACK: '2h', RECONCILER_RETRY_MAX_PER_SECOND: '0.03' }
   const daemon = await day.start(env)
   await daemon.goOn(3)
   expect(daemon.ops().status().summary).toMatchObject({
