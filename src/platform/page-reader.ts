@@ -1,4 +1,4 @@
-// Reads a page in parts of 100, 50, 25, 5 or 1 rows, if its rows are too large or too slow for one response. @see docs/architecture.md "Sweep"
+// Reads a page in parts of 100, 50, 25, 5 or 1 rows, if its rows are too large or too slow for one response, or the platform refuses more. @see docs/architecture.md "Sweep"
 import { PlatformFailure } from './http/response.ts'
 import type { ListPage, ListPurpose, ListQuery } from './operations.ts'
 import { maxPageSize } from './wire.ts'
@@ -58,6 +58,8 @@ export function createPageReader(
   requestTimeoutMs: number,
 ): (query: ListQuery, signal: AbortSignal, purpose?: ListPurpose) => Promise<ListPage> {
   let limit = maxPageSize
+  /** The largest size that is not known to be refused; and whether a refusal may be of the size: until a part of several rows is read. */
+  let [largest, isSizeInDoubt] = [maxPageSize, true]
   /** How long the last part of one row took: larger ones take about as long without their rows. 0 where one has timed out since. */
   let oneRowSeconds = 0
   /** Parts of one row since larger ones took too long. */
@@ -73,7 +75,7 @@ export function createPageReader(
     const factor = largerThan(size) / rows
     const isQuick = (size === 1 ? seconds : ofRows) * factor < slowSeconds || oneRowReads >= maxOneRowReads
     if (!isQuick || bytes * factor >= comfortableBytes) return
-    limit = largerThan(size)
+    limit = Math.min(largest, largerThan(size))
     oneRowReads = 0
   }
 
@@ -86,10 +88,17 @@ export function createPageReader(
     const { size } = query
     try {
       const read = await readOnce(query, purpose, signal)
+      if (size > 1) isSizeInDoubt = false
       if (!isQuestion) learn(read, size)
       return read.page
     } catch (error) {
       const reason = error instanceof PlatformFailure ? error.reason : undefined
+      if (reason === 'bad-request' && isSizeInDoubt && !isQuestion) {
+        // Where one row is refused as well, the size is not the reason.
+        isSizeInDoubt = size > 1
+        limit = largest = isSizeInDoubt ? smallerThan(size) : maxPageSize
+        if (isSizeInDoubt) return undefined
+      }
       if (reason === 'timeout' && !isQuestion) oneRowSeconds = 0
       // A single row that takes too long tells nothing about the size.
       const tells = !isQuestion && (reason === 'too-large' || (reason === 'timeout' && size > 1))

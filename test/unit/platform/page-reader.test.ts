@@ -13,9 +13,11 @@ interface Setting {
   count?: number
   bytesOf: (row: number) => number
   secondsOf?: (size: number) => number
+  /** More rows are refused. */
+  maxSize?: number
 }
 
-function readerOf({ bytesOf, count = 250, secondsOf = () => 0.05 }: Setting) {
+function readerOf({ bytesOf, count = 250, maxSize = 100, secondsOf = () => 0.05 }: Setting) {
   const records = Array.from({ length: count }, (_, row) => failedRecord({ eventLocal: row * 1000 }))
   const asked: number[] = []
   const list = createPageReader(({ page, size }) => {
@@ -24,6 +26,7 @@ function readerOf({ bytesOf, count = 250, secondsOf = () => 0.05 }: Setting) {
     const shown = records.slice(first, first + size)
     const bytes = shown.reduce((sum, _, index) => sum + bytesOf(first + index), 100)
     const seconds = secondsOf(size)
+    if (size > maxSize) return Promise.reject(new PlatformFailure('bad-request', undefined, 'list'))
     if (bytes > maxBytes) return Promise.reject(new PlatformFailure('too-large', undefined, 'list'))
     if (seconds >= 10) return Promise.reject(new PlatformFailure('timeout', undefined, 'list'))
     const answer = { records: shown, unreadable: [], rows: shown.length, size, total: count }
@@ -42,6 +45,7 @@ test.each<[string, Setting, number, number]>([
   ['small rows', { bytesOf: () => kB }, 3, 3],
   ['100 rows of 100 kB', { bytesOf: () => 100 * kB }, 14, 11],
   ['3 MB each', { bytesOf: () => 3 * MB, count: 60 }, 65, 61],
+  ['small rows, of which 50 are not refused', { bytesOf: () => kB, maxSize: 50 }, 8, 7],
   ['one of 5 MB among small ones', { bytesOf: (row) => (row === 137 ? 5 * MB : kB) }, 12, 4],
 ])('%s: each row once, in at most so many calls, and then in fewer', async (_, setting, first, later) => {
   const { asked, readAll, records } = readerOf(setting)
@@ -52,6 +56,14 @@ test.each<[string, Setting, number, number]>([
     expect(pages.every(({ total }) => total === records.length)).toBe(true)
     expect(asked.length).toBeLessThanOrEqual(calls)
   }
+})
+
+test('where one row is refused as well, the size is not the reason', async () => {
+  const setting = { bytesOf: () => kB, maxSize: 0 }
+  const { asked, list } = readerOf(setting)
+  for (let calls = 0; calls < 2; calls += 1)
+    await expect(list({ page: 1, size: 100 }, signal)).rejects.toMatchObject({ reason: 'bad-request' })
+  expect(asked).toEqual([100, 50, 25, 5, 1, 100])
 })
 
 test('a row that no answer has room for is unreadable, and its neighbours are read', async () => {
