@@ -373,3 +373,21 @@ test.each(['9999-12-31T23:59:59', '0001-01-01T00:00:00'])('%s as the last attemp
   await daemon.goOn(60)
   expect(daemon.ops().status()).toMatchObject({ missing: 0, summary: { level: 'well' } })
 })
+
+test('records all arrive of a platform that cuts the pages first, and then filters them', async () => {
+  await using day = await beginDay({ ignores: ['status'] })
+  const now = day.clock.now()
+  day.sandbox.seed({ count: 300, from: now - 40 * hourMs, to: now - 20 * hourMs, failed: 0, attempts: 1 })
+  day.seed(20, [30, 25])
+  const between: DaemonOptions['between'] = (transport) => async (request) => {
+    const response = await transport(request)
+    const status = request.url.searchParams.get('data.webhook.status')
+    const body = JSON.parse(response.body) as { data?: { webhooks?: Row[] } }
+    if (status === null || body.data?.webhooks === undefined) return response
+    const webhooks = body.data.webhooks.filter((row) => row.status === status)
+    return { ...response, body: JSON.stringify({ ...body, data: { webhooks } }) }
+  }
+  const daemon = await day.start({}, undefined, { between })
+  await daemon.goOn(5)
+  expect(day.sandbox.counts()).toMatchObject({ successful: 320, failed: 0 })
+})

@@ -159,20 +159,23 @@ export function isShort(page: ListPage): boolean {
   return page.rows < ((isTotalUsable ? page.size : undefined) ?? 1)
 }
 
-/** For a slice with fewer rows than promised: a platform may echo a page size that it does not use. */
-function isEmptyPage(page: ListPage): boolean {
-  return page.rows === 0
+/** For a slice with fewer rows than promised: a platform may echo a page size that it does not use, or filter the rows of a page. */
+function isEmptyPage(page: ListPage, isPromised: boolean): boolean {
+  return page.rows === 0 && !isPromised
 }
 
 function maxRowsOf(span: Span, options: ListingOptions): number {
   return span.to - span.from > shortSliceSeconds ? options.maxRecords : maxRowsPerSlice
 }
 
+/** True for the page that ends the list; `isPromised`: by the total, there are rows behind it. */
+type IsLast = (page: ListPage, isPromised: boolean) => boolean
+
 interface PageSource {
   readPage: (index: number) => Promise<ListPage>
   /** Adds a page; true if it showed anything new. */
   take: (page: ListPage) => boolean
-  isLast: (page: ListPage) => boolean
+  isLast: IsLast
   /** Further pages promised by the first total; they may be read in parallel. */
   promised: number
   /** Highest page number to request. */
@@ -188,7 +191,7 @@ async function readOn(source: PageSource): Promise<End | undefined> {
     let isEnd = true
     try {
       const page = await readPage(index)
-      isEnd = isLast(page)
+      isEnd = isLast(page, index < promised)
       return page
     } finally {
       if (isEnd) limit.clearQueue()
@@ -200,8 +203,8 @@ async function readOn(source: PageSource): Promise<End | undefined> {
     for (let index = 1; index <= lastAllowed; index += 1) {
       const page = await (ahead[index - 1] ?? readPage(index))
       const isNew = take(page)
-      if (isLast(page)) return 'last-page'
-      if (!isNew) return 'nothing-new'
+      if (isLast(page, index < promised)) return 'last-page'
+      if (!isNew && page.rows > 0) return 'nothing-new'
     }
     return undefined
   } finally {
@@ -212,7 +215,7 @@ async function readOn(source: PageSource): Promise<End | undefined> {
 
 async function readSlice(
   span: Span,
-  options: ListingOptions & { isLast: (page: ListPage) => boolean },
+  options: ListingOptions & { isLast: IsLast },
   signal: AbortSignal,
 ): Promise<Reading> {
   const { concurrency, isLast, status, totalsCount } = options
@@ -252,7 +255,7 @@ async function readSlice(
   const size = first.size ?? maxPageSize
   const promised = Math.floor((total ?? 0) / size)
   const lastAllowed = Math.ceil(maxRows / size)
-  if (!isLast(first)) {
+  if (!isLast(first, promised > 0)) {
     const end = await readOn({ readPage, take, isLast, promised, lastAllowed, concurrency }).catch((error: unknown) => {
       if (mayBeCut || !isOfSlice(error)) throw error
       reading.failure = error
