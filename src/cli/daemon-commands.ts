@@ -60,14 +60,14 @@ export async function statusCommand(io: Io, options: CommandFlags): Promise<Exit
 }
 
 /** Progress of `wait`: done, impossible without an operator, or waiting. */
-function progressOf(status: StatusDocument): { done: true } | { never: string } | { awaited: string } {
+function progressOf(status: StatusDocument): { done: string } | { never: string } | { awaited: string } {
   const { books, leadership, missing, stuckProcessing, summary } = status
   // Without a leader this instance may become it.
   if (leadership?.leading === false && leadership.leader !== null) return { never: standbyText(leadership.leader) }
   const pending = stuckProcessing + (isDisabled(status) ? 0 : openOf(status))
   if (pending > 0 || !isUpToDate(status)) return { awaited: summary.headline }
   const left = missing + (books?.unprocessed.total ?? 0)
-  return left === 0 ? { done: true } : { never: summary.headline }
+  return left === 0 ? { done: summary.headline } : { never: summary.headline }
 }
 
 /** Runs `wait`. Until the timeout, an unreachable daemon may come back. */
@@ -84,7 +84,7 @@ export async function waitCommand(io: Io, options: CommandFlags): Promise<ExitCo
     const state = asked instanceof CommandFailure ? { awaited: asked.message } : progressOf(asked)
     const name = asked instanceof CommandFailure ? '' : `${visibleText(asked.instance)}: `
     if ('done' in state) {
-      io.stdout.write(`${name}nothing is missing\n`)
+      io.stdout.write(`${name}${visibleText(state.done)}\n`)
       return exitCode.done
     }
     const isOver = io.clock.monotonic() >= end

@@ -38,8 +38,8 @@ const unprocessed: Partial<StatusState> = {
 }
 
 test.each<[what: string, states: (object | Reply)[], code: number, said: string]>([
-  ['nothing is missing', [status(seen)], 0, 'test: nothing is missing'],
-  ['it comes later', [status({ ...seen, ...open }), { status: 503, body: {} }, status(seen)], 0, 'nothing is missing'],
+  ['nothing is missing', [status(seen)], 0, 'test: Nothing is missing.'],
+  ['it comes later', [status({ ...seen, ...open }), { status: 503, body: {} }, status(seen)], 0, 'Nothing is missing.'],
   [
     'of what is not all known, not never',
     [status({ ...lost, lastFullSweepAt: incidentNow }), status(seen)],
