@@ -9,7 +9,7 @@ import { metricPrefix } from '../../src/observe/metrics.ts'
 import { keepingLog } from '../support/log.ts'
 import { readJob } from '../../src/ops/jobs-endpoint.ts'
 import type { AskedJob } from './promises/watcher.ts'
-import { parseSamples } from '../support/samples.ts'
+import { parseSampleLine, parseSamples } from '../support/samples.ts'
 import type { StatusDocument } from '../../src/ops/status-document.ts'
 import type { Transport } from '../../src/platform/http/http.ts'
 import type { Sequence } from '../../sandbox/records/hash.ts'
@@ -105,9 +105,14 @@ export function startLife(options: LifeOptions): Life {
     },
   }
 
+  /** Most lines come again each minute: they are parsed once. */
+  const lines = new Map<string, ReturnType<typeof parseSampleLine>>()
+  const names = new Map<string, string>()
+  const withoutPrefix = (series: string): string => series.slice(metricPrefix.length)
   async function read(): Promise<ReadonlyMap<string, number>> {
     const text = (await server?.metrics()) ?? '\n'
-    return new Map([...parseSamples(text)].map(([series, value]) => [series.slice(metricPrefix.length), value]))
+    const samples = parseSamples(text, (line) => lines.getOrInsertComputed(line, parseSampleLine))
+    return new Map([...samples].map(([series, value]) => [names.getOrInsertComputed(series, withoutPrefix), value]))
   }
 
   const quiet = (): void => undefined

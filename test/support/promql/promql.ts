@@ -203,10 +203,13 @@ export function compile(text: string, store: SeriesStore): Expression {
     expect(':')
     const stepMs = duration()
     expect(']')
+    /** Samples come in the order of their times: those of an earlier moment are all there, and it is computed once. */
+    const earlier = new Map<number, Sample[]>()
+    const samplesAt = (then: number): Sample[] => toSamples(at(then), then)
     const of = (now: number): Points[] => {
       const series = new Map<string, { labels: Labels; points: { at: number; value: number }[] }>()
       for (let then = Math.ceil((now - rangeMs) / stepMs) * stepMs; then <= now; then += stepMs)
-        for (const { labels, value } of toSamples(at(then), then))
+        for (const { labels, value } of then < now ? earlier.getOrInsertComputed(then, samplesAt) : samplesAt(then))
           series.getOrInsertComputed(keyOf(labels), () => ({ labels, points: [] })).points.push({ at: then, value })
       return [...series.values()]
     }
@@ -295,7 +298,9 @@ export function compile(text: string, store: SeriesStore): Expression {
       const on = take('on') ? (expect('('), list(next, ')')) : undefined
       const right = binary(level + 1)
       left = (at) => {
-        const [a, b] = [before(at), right(at)]
+        const a = before(at)
+        if (typeof a !== 'number' && a.length === 0 && operator !== 'or') return []
+        const b = right(at)
         return typeof a === 'number' || typeof b === 'number'
           ? withNumber(operator, a, b, isBool)
           : combine(operator, a, b, on)
