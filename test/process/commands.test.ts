@@ -6,7 +6,7 @@ import { createVirtualClock } from '../support/virtual-clock.ts'
 import { runCommand } from '../support/command.ts'
 import { token } from '../support/ops-server.ts'
 import { sandboxEnv, seedDue, startPlatform } from '../support/platform.ts'
-import { get, startDaemon } from '../support/process.ts'
+import { get, startDaemon, startDaemonHere } from '../support/process.ts'
 
 test('every command has a help, and a line in that of the program', async () => {
   const { out } = await runCommand(['--help'])
@@ -114,7 +114,7 @@ describe('pause and resume', () => {
   test('need no control.token where the private key can be read; another key opens nothing', async () => {
     await using sandbox = await startPlatform()
     const env = await sandboxEnv(sandbox)
-    await using daemon = await startDaemon(env)
+    await using daemon = await startDaemonHere(env)
     const { port } = new URL(daemon.url)
     const { RECONCILER_AUTH_PRIVATE_KEY_FILE: file } = env
     const own = { RECONCILER_SERVER_PORT: port, RECONCILER_AUTH_PRIVATE_KEY_FILE: file }

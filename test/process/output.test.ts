@@ -5,7 +5,16 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { runCommand } from '../support/command.ts'
 import { sandboxEnv, seedDue, startPlatform } from '../support/platform.ts'
-import { get, mainScript, makeFolder, startDaemon, startProgram, type Ended, type Program } from '../support/process.ts'
+import {
+  get,
+  mainScript,
+  makeFolder,
+  startDaemon,
+  startDaemonHere,
+  startProgram,
+  type Ended,
+  type Program,
+} from '../support/process.ts'
 
 const hour = 3_600_000
 
@@ -39,7 +48,7 @@ beforeAll(async () => {
   const sandbox = running.use(await startPlatform())
   seedDue(sandbox, records)
   const env = await sandboxEnv(sandbox)
-  const daemon = running.use(await startDaemon({ ...env, RECONCILER_RETRY_ENABLED: 'false' }))
+  const daemon = running.use(await startDaemonHere({ ...env, RECONCILER_RETRY_ENABLED: 'false' }))
   await daemon.said('full_sweep_completed')
   beside = { ...env, RECONCILER_SERVER_PORT: new URL(daemon.url).port }
 })
@@ -131,7 +140,7 @@ test('a daemon whose output is not read drops lines, counts them, and reports ho
   await using daemon = await startDaemon({ ...(await sandboxEnv(sandbox)), ...quick })
   const read = daemon.stall('stdout')
   const dropped = async (): Promise<number> => (await daemon.metrics()).sum('log_lines_dropped_total')
-  await expect.poll(dropped).toBeGreaterThan(0)
+  await expect.poll(dropped, { interval: 200 }).toBeGreaterThan(0)
   read()
   const { lines } = await daemon.said('log_lines_dropped', { level: 'warn' })
   expect(lines).toBeGreaterThan(0)
@@ -142,7 +151,7 @@ test('no JSON document holds a character that a terminal obeys, or that breaks o
   await using sandbox = await startPlatform()
   const id = sandbox.addWebhook({ eventInstant: systemClock.now() - 3 * hour, eventType: bent, attempts: 1 })
   const env = { ...(await sandboxEnv(sandbox)), RECONCILER_RETRY_ENABLED: 'false' }
-  await using daemon = await startDaemon(env)
+  await using daemon = await startDaemonHere(env)
   await daemon.said('full_sweep_completed')
   const own = { ...env, RECONCILER_SERVER_PORT: new URL(daemon.url).port }
   const documents = [(await get(`${daemon.url}/status`)).body]

@@ -5,13 +5,13 @@ import { systemClock } from '../../src/runtime/clock.ts'
 import type { JobDocument } from '../../src/cli/retry.ts'
 import { runCommand, type CommandOptions, type Ran } from '../support/command.ts'
 import { envOf, patient, seedDue, seedTried, startBeside, startPlatform } from '../support/platform.ts'
-import type { Daemon } from '../support/process.ts'
+import type { DaemonHere } from '../support/process.ts'
 
 const hour = 3_600_000
 const subscription = '11111111-2222-4333-8444-555555555555'
 
 interface Scene extends AsyncDisposable {
-  daemon: Daemon
+  daemon: DaemonHere
   run(args: readonly string[], options?: CommandOptions): Promise<Ran>
   json(args: readonly string[]): Promise<JobDocument & { exitCode: number }>
 }

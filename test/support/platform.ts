@@ -4,7 +4,7 @@ import type { SandboxOptions } from '../../sandbox/options.ts'
 import { platformEnv, startSandbox, type Sandbox } from '../../sandbox/sandbox.ts'
 import { quickKeys } from './in-process.ts'
 import { testKeys } from './keys.ts'
-import { startDaemon, type Daemon } from './process.ts'
+import { startDaemonHere, type DaemonHere } from './process.ts'
 
 export async function startPlatform(options: Partial<SandboxOptions> = {}): Promise<Sandbox> {
   const certificatePem = options.inProcess === true ? quickKeys().publicKeyPem : (await testKeys()).certificatePem
@@ -32,9 +32,9 @@ export const patient = { RECONCILER_RETRY_BACKOFF_INITIAL: '6d', RECONCILER_RETR
 export async function startBeside(
   sandbox: Sandbox,
   more: Record<string, string> = {},
-): Promise<AsyncDisposable & { daemon: Daemon; env: Record<string, string> }> {
+): Promise<AsyncDisposable & { daemon: DaemonHere; env: Record<string, string> }> {
   const env = await envOf(sandbox, more)
-  const daemon = await startDaemon({ ...env, RECONCILER_SERVER_PORT: '0' })
+  const daemon = await startDaemonHere({ ...env, RECONCILER_SERVER_PORT: '0' })
   await daemon.said('full_sweep_completed')
   return {
     daemon,
