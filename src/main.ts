@@ -1,22 +1,10 @@
 // The program: passes streams, environment and signals to the command line, and exits with its code after all output is written.
 import { once } from 'node:events'
-import {
-  closeSync,
-  constants,
-  createReadStream,
-  fstatSync,
-  openSync,
-  realpathSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs'
-import { Socket } from 'node:net'
+import { fstatSync, writeFileSync } from 'node:fs'
 import { hostname, totalmem } from 'node:os'
-import { addAbortSignal, type Readable } from 'node:stream'
+import { addAbortSignal } from 'node:stream'
 import packageJson from '../package.json' with { type: 'json' }
-import type { Output, ProcessIo } from './cli/io.ts'
+import type { ProcessIo } from './cli/io.ts'
 import type { Clock } from './runtime/clock.ts'
 
 /** Oldest Node version that has a global Temporal and runs TypeScript. */
@@ -65,65 +53,6 @@ async function ask(question: string, signal: AbortSignal): Promise<string | unde
   } finally {
     signal.removeEventListener('abort', onAbort)
     lines.close()
-  }
-}
-
-/** Reads a named pipe as a socket: a file's blocking open or read would keep the process from ending. */
-function openInput(path: string): Readable {
-  if (path === '-') return process.stdin
-  if (!statSync(path).isFIFO()) return createReadStream(path)
-  return new Socket({ fd: openSync(path, constants.O_RDONLY | constants.O_NONBLOCK), writable: false })
-}
-
-function writtenAt(path: string): number | undefined {
-  const file = path === '-' ? undefined : statSync(path)
-  return file?.isFile() === true ? file.mtimeMs : undefined
-}
-
-function isSameFile(a: string, b: string): boolean {
-  const [one, two] = [a, b].map((path) => statSync(path, { throwIfNoEntry: false }))
-  return one !== undefined && one.dev === two?.dev && one.ino === two.ino
-}
-
-/** Its errors name the file that was given, which is not the one that is written. */
-function naming<T>(path: string, act: () => T): T {
-  try {
-    return act()
-  } catch (error) {
-    throw Object.assign(error as Error, { path })
-  }
-}
-
-/**
- * Writes a temporary file beside the target, then renames it: a failure keeps the old file. A pipe or device is written
- * directly.
- */
-function openOutput(path: string, { isPrivate = false } = {}): Output & { close(isWhole: boolean): void } {
-  const old = statSync(path, { throwIfNoEntry: false })
-  const isFile = old?.isFile() ?? true
-  if (isPrivate && !isFile) throw Object.assign(new Error(path), { code: 'NOT_A_FILE', syscall: 'open', path })
-  // A symbolic link is kept.
-  const target = isFile && old !== undefined ? realpathSync(path) : path
-  const written = isFile ? `${target}.${process.pid}.tmp` : target
-  // An existing name may be a link to elsewhere.
-  const file = naming(path, () => (isPrivate ? openSync(written, 'wx', 0o600) : openSync(written, 'w', old?.mode)))
-  return {
-    // On a full disk, writeSync may write only a part, without an error.
-    write: (text) => {
-      naming(path, () => {
-        writeFileSync(file, text)
-      })
-    },
-    close(isWhole) {
-      naming(path, () => {
-        try {
-          closeSync(file)
-          if (isFile && isWhole) renameSync(written, target)
-        } finally {
-          if (isFile) rmSync(written, { force: true })
-        }
-      })
-    },
   }
 }
 
@@ -183,6 +112,7 @@ async function start(): Promise<void> {
   const { main } = await import('./cli/program.ts')
   const { systemClock, systemRandom } = await import('./runtime/clock.ts')
   const { exitCode } = await import('./runtime/errors.ts')
+  const { isSameFile, openInput, openOutput, writtenAt } = await import('./runtime/files.ts')
   const { readSmallText } = await import('./runtime/small-file.ts')
 
   const identity = { instance: hostname() }
@@ -220,8 +150,8 @@ async function start(): Promise<void> {
     clock: systemClock,
     random: systemRandom,
     readFile: readSmallText,
-    openInput: (path) => addAbortSignal(signal, openInput(path)),
-    writtenAt,
+    openInput: (path) => addAbortSignal(signal, path === '-' ? process.stdin : openInput(path)),
+    writtenAt: (path) => (path === '-' ? undefined : writtenAt(path)),
     isSameFile,
     openOutput,
     // stderr first: the first access to stdin opens it, which takes 7 ms.

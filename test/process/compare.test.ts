@@ -271,13 +271,13 @@ test('an --output is written beside its place, and takes it when it is whole; th
   const keys = await folder.write('keys.csv', ledgerOf(sandbox, ids).join('\n'))
   const report = await folder.write('report.txt', 'of yesterday')
   const env = await envOf(sandbox)
-  const run = (output: string, more: Record<string, string> = {}): ReturnType<typeof runProgram> =>
-    runProgram(['compare', '--since', '2d', '--output', output, keys], { env: { ...env, ...more } })
+  const run = (output: string, more: Record<string, string> = {}): Promise<Ran> =>
+    runCommand(['compare', '--since', '2d', '--output', output, keys], { env: { ...env, ...more } })
   const unreachable = { RECONCILER_PLATFORM_BASE_URL: 'http://127.0.0.1:9' }
   expect((await run(report, unreachable)).code).not.toBe(0)
   expect(readFileSync(report, 'utf8')).toBe('of yesterday')
   const same = await run(keys)
-  expect([same.code, same.stderr]).toEqual([2, expect.stringContaining('is the file with the keys') as string])
+  expect([same.code, same.err]).toEqual([2, expect.stringContaining('is the file with the keys') as string])
   expect(readFileSync(keys, 'utf8')).toBe(ledgerOf(sandbox, ids).join('\n'))
   expect((await run(report)).code).toBe(0)
   expect(readFileSync(report, 'utf8')).toContain('EQUAL')

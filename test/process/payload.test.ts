@@ -92,11 +92,9 @@ test('an id that may be in a row that cannot be read was not found, and an old f
   await using folder = await makeFolder()
   const { webhookId } = addDelivered(sandbox)
   const file = await folder.write('payloads.ndjson', 'old')
-  const { code, stderr } = await runProgram(['payload', webhookId, unknown, '--output', file], {
-    env: await sandboxEnv(sandbox),
-  })
+  const { code, err } = await payload(sandbox, [webhookId, unknown, '--output', file])
   expect([code, readFileSync(file, 'utf8')]).toEqual([1, 'old'])
-  expect(stderr).toMatch(
+  expect(err).toMatch(
     new RegExp(`could not be read: .*\\n.*payloads.ndjson was not written\\.\\n${unknown}: was not found\\n`),
   )
 })
@@ -126,23 +124,23 @@ test('a file is for its owner alone, takes the place of an old one when it is wh
   const { eventId } = addDelivered(sandbox)
   const file = await folder.write('payloads.ndjson', 'old')
   chmodSync(file, 0o644)
-  const env = await sandboxEnv(sandbox)
+  const written = (path: string): Promise<Ran> => payload(sandbox, [eventId, '--output', path])
   const fail = { operation: 'list', fault: { kind: 'status', status: 400 } } as const
   sandbox.faults.set(fail)
-  const failed = await runProgram(['payload', eventId, '--output', file], { env })
+  const failed = await written(file)
   expect([failed.code === 0, readFileSync(file, 'utf8')]).toEqual([false, 'old'])
   expect(readdirSync(folder.path)).toEqual(['payloads.ndjson'])
   sandbox.faults.set()
-  const done = await runProgram(['payload', eventId, '--output', file], { env })
-  expect([done.code, done.stdout, statSync(file).mode & 0o777]).toEqual([0, '', 0o600])
+  const done = await written(file)
+  expect([done.code, done.out, statSync(file).mode & 0o777]).toEqual([0, '', 0o600])
   expect(readFileSync(file, 'utf8')).toContain(planted.name)
-  expect(done.stderr).not.toContain(planted.name)
+  expect(done.err).not.toContain(planted.name)
   expect(readdirSync(folder.path)).toEqual(['payloads.ndjson'])
-  expect((await runProgram(['payload', eventId, '--output', '/dev/null'], { env })).code).toBe(2)
+  expect((await written('/dev/null')).code).toBe(2)
   const [elsewhere, link] = [join(folder.path, 'elsewhere'), join(folder.path, 'link')]
   writeFileSync(elsewhere, 'old')
   symlinkSync(elsewhere, link)
-  expect((await runProgram(['payload', eventId, '--output', link], { env })).code).toBe(0)
+  expect((await written(link)).code).toBe(0)
   expect(statSync(elsewhere).mode & 0o777).toBe(0o600)
 })
 
@@ -187,19 +185,19 @@ test('compare without a file asks the ledger: what the receiver lost is written 
     RECONCILER_AUDIT_ENABLED: 'true',
   }
   const args = ['compare', '--since', '6h', '--rate', '1000']
-  const { code, stderr, stdout } = await runProgram([...args, '--payloads', file], { env })
+  const { code, err, out } = await runCommand([...args, '--payloads', file], { env })
   expect(code).toBe(1)
-  expect(stdout).toContain('compared with the ledger in ')
+  expect(out).toContain('compared with the ledger in ')
   expect(
     linesOf(readFileSync(file, 'utf8'))
       .map(({ webhookId }) => webhookId)
       .toSorted(),
   ).toEqual(lost.toSorted())
   expect(statSync(file).mode & 0o777).toBe(0o600)
-  expect(auditOf(stderr)).toHaveLength(4)
+  expect(auditOf(err)).toHaveLength(4)
   const taken = await fetch(sandbox.ledgerUrl, { method: 'POST', body: readFileSync(file, 'utf8') })
   expect(await taken.text()).toBe('4 taken\n')
-  expect((await runProgram(args, { env })).stdout).toMatch(/EQUAL\n +delivered and processed +400\n/)
+  expect((await runCommand(args, { env })).out).toMatch(/EQUAL\n +delivered and processed +400\n/)
 })
 
 // test/unit/reconcile/ledger-client.test.ts has each answer that is no books.
@@ -209,9 +207,9 @@ test('compare with a ledger whose answer breaks off compares nothing, and says s
   sandbox.seed({ count: 20, from: systemClock.now() - 5 * hour, to: systemClock.now() - hour, failed: 0 })
   const file = join(folder.path, 'lost.ndjson')
   const env = { ...(await sandboxEnv(sandbox)), RECONCILER_LEDGER_URL: sandbox.ledgerUrl }
-  const { code, stderr, stdout } = await runProgram(['compare', '--since', '6h', '--payloads', file], { env })
-  expect([code, stdout, existsSync(file)]).toEqual([1, '', false])
-  expect(stderr).toContain('Nothing is compared: the ledger (ledger.url) sent no full response: connection')
+  const { code, err, out } = await runCommand(['compare', '--since', '6h', '--payloads', file], { env })
+  expect([code, out, existsSync(file)]).toEqual([1, '', false])
+  expect(err).toContain('Nothing is compared: the ledger (ledger.url) sent no full response: connection')
   expect(sandbox.stats.requests.list).toEqual({})
 })
 

@@ -1,9 +1,9 @@
 // Runs one command line in this process, with streams, environment, terminal and signal of its own.
-import { appendFileSync, createReadStream, statSync, writeFileSync } from 'node:fs'
 import { Readable } from 'node:stream'
 import { main } from '../../src/cli/program.ts'
 import { systemClock, systemRandom, type Clock } from '../../src/runtime/clock.ts'
 import type { ExitCode } from '../../src/runtime/errors.ts'
+import { isSameFile, openInput, openOutput, writtenAt } from '../../src/runtime/files.ts'
 import { readSmallText } from '../../src/runtime/small-file.ts'
 
 export interface Ran {
@@ -65,13 +65,10 @@ export async function runCommand(args: readonly string[], options: CommandOption
     random: systemRandom,
     memoryLimit: options.memoryLimit,
     readFile: readSmallText,
-    openInput: (path) => (path === '-' ? (options.input ?? Readable.from([])) : createReadStream(path)),
-    writtenAt: (path) => (path === '-' ? undefined : statSync(path).mtimeMs),
-    isSameFile: (a, b) => a === b,
-    openOutput(path) {
-      writeFileSync(path, '')
-      return { write: (text) => appendFileSync(path, text), close: () => undefined }
-    },
+    openInput: (path) => (path === '-' ? (options.input ?? Readable.from([])) : openInput(path)),
+    writtenAt: (path) => (path === '-' ? undefined : writtenAt(path)),
+    isSameFile,
+    openOutput,
     ask: answer === undefined ? undefined : ask,
     signal: options.signal ?? new AbortController().signal,
     onOutputLost: () => undefined,
