@@ -16,18 +16,11 @@ const quick = {
   RECONCILER_CIRCUIT_INITIAL_LIMIT: '50',
 }
 
-/** The one of these that says that it leads, once it is the only one. */
+/** The first of these that says that it leads. It is the only one by its metrics. */
 async function leaderOf(daemons: readonly Daemon[]): Promise<Daemon> {
-  let leaders: Daemon[] = []
-  await expect
-    .poll(async () => {
-      const leads = await Promise.all(daemons.map(async (daemon) => (await daemon.metrics()).sum('leader')))
-      leaders = daemons.filter((_, index) => leads[index] === 1)
-      return leaders.length
-    })
-    .toBe(1)
-  const [leader] = leaders
-  if (leader === undefined) throw new Error('none leads')
+  const leader = await Promise.any(daemons.map(async (daemon) => (await daemon.said('leading'), daemon)))
+  const leads = await Promise.all(daemons.map(async (daemon) => (await daemon.metrics()).sum('leader')))
+  expect(leads).toEqual(daemons.map((daemon) => (daemon === leader ? 1 : 0)))
   return leader
 }
 

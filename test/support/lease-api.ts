@@ -1,6 +1,7 @@
 // The Lease part of the Kubernetes API on a free port of this host, over TLS: with resource versions, tokens, refusals, delays and lost responses.
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { createServer } from 'node:https'
+import { podFolder } from '../../src/leader-election/lease-client.ts'
 import { trustedAuthority } from './certificates.ts'
 import { startListening } from './listening.ts'
 import { makeFolder } from './process.ts'
@@ -88,6 +89,7 @@ export async function startLeaseApi(): Promise<LeaseApi> {
       KUBERNETES_SERVICE_HOST: 'localhost',
       KUBERNETES_SERVICE_PORT: String(listening.port),
       RECONCILER_LEADER_ELECTION_KIND: 'kubernetes',
+      MOUNTED_AT: podFolder,
       POD_FOLDER: folder.path,
     },
     folder: folder.path,
