@@ -4,7 +4,7 @@ import { webcrypto, X509Certificate } from 'node:crypto'
 import { lstatSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import * as x509 from '@peculiar/x509'
-import { Command, InvalidArgumentError } from 'commander'
+import { Command, CommanderError, InvalidArgumentError } from 'commander'
 
 const algorithm = { name: 'RSASSA-PKCS1-v1_5', hash: 'SHA-256', publicExponent: new Uint8Array([1, 0, 1]) }
 const dayMs = 86_400_000
@@ -38,7 +38,12 @@ const checked =
     throw new InvalidArgumentError(must)
   }
 
-if (import.meta.main) {
+interface KeygenIo {
+  stdout: { write(text: string): unknown }
+  stderr: { write(text: string): unknown }
+}
+
+async function make(args: readonly string[], { stderr, stdout }: KeygenIo): Promise<void> {
   const program = new Command('keygen')
     .description('make an RSA-4096 private key and a self-signed certificate for the service account')
     .requiredOption('--out <folder>', 'where to put private-key.pem and certificate.pem; nothing is overwritten')
@@ -49,32 +54,47 @@ if (import.meta.main) {
       'webhook-reconciler',
     )
     .option('--days <number>', 'its validity', checked(/^[1-9]\d{0,3}$/, 'Give a whole number from 1 to 9999.'), '730')
-    .exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : 2))
-    .parse()
+    .exitOverride()
+    .configureOutput({ writeOut: (text) => stdout.write(text), writeErr: (text) => stderr.write(text) })
+    .parse(args, { from: 'user' })
   const { days, name, out } = program.opts<Record<'days' | 'name' | 'out', string>>()
   const [keyFile, certificateFile] = [join(out, 'private-key.pem'), join(out, 'certificate.pem')]
   const refuse = (problem: string): never =>
     program.error(`${problem}\nNothing is overwritten: name another folder with --out, or move the files away.`)
-  // Before either is written: a new key beside an old certificate would look like a pair.
-  try {
-    for (const file of [keyFile, certificateFile])
-      if (lstatSync(file, { throwIfNoEntry: false }) !== undefined) refuse(`${file} exists.`)
-  } catch (error) {
-    refuse(String(error))
+  const orRefuse = <Result>(act: () => Result): Result => {
+    try {
+      return act()
+    } catch (error) {
+      return refuse(String(error))
+    }
   }
+  // Before either is written: a new key beside an old certificate would look like a pair.
+  for (const file of [keyFile, certificateFile])
+    if (orRefuse(() => lstatSync(file, { throwIfNoEntry: false })) !== undefined) refuse(`${file} exists.`)
   // From a minute ago, because a server's clock may be slightly behind.
   const { certificate, privateKey } = await makePair(name, Date.now() - 60_000, Date.now() + Number(days) * dayMs)
-  try {
+  orRefuse(() => {
     mkdirSync(out, { recursive: true, mode: 0o700 })
     // `wx` fails for an existing file or link.
     writeFileSync(keyFile, privateKey, { flag: 'wx', mode: 0o600 })
     writeFileSync(certificateFile, certificate, { flag: 'wx' })
-  } catch (error) {
-    refuse(String(error))
-  }
-  process.stdout.write(
+  })
+  stdout.write(
     `${keyFile}: the daemon's secret (auth.privateKeyFile). Give it to no one, not even to the platform's operator.\n` +
       `${certificateFile}: send it to the platform's operator, who returns the client id (auth.clientId). Also name it in\n` +
       `auth.certificateFile: its expiry, ${new X509Certificate(certificate).validTo}, is monitored.\n`,
   )
 }
+
+/** The exit code. */
+export async function keygen(args: readonly string[], io: KeygenIo): Promise<0 | 2> {
+  try {
+    await make(args, io)
+    return 0
+  } catch (error) {
+    if (!(error instanceof CommanderError)) throw error
+    return error.exitCode === 0 ? 0 : 2
+  }
+}
+
+if (import.meta.main) process.exitCode = await keygen(process.argv.slice(2), process)

@@ -7,17 +7,27 @@ import { loadCertificate } from '../../src/platform/auth/certificate.ts'
 import { keyWarnings, loadKey } from '../../src/platform/auth/private-key.ts'
 import { runCommand } from '../support/command.ts'
 import { envOf, seedDue, startPlatform } from '../support/platform.ts'
-import { makeFolder, runProgram, type Ended } from '../support/process.ts'
+import { makeFolder, runProgram } from '../support/process.ts'
+import { keygen } from '../../tools/keygen.ts'
 
 const script = join(import.meta.dirname, '../../tools/keygen.ts')
-const keygen = (...args: string[]): Promise<Ended> => runProgram(args, { script })
+
+/** In this process. */
+async function keygenHere(...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
+  const written = { stdout: '', stderr: '' }
+  const code = await keygen(args, {
+    stdout: { write: (text) => (written.stdout += text) },
+    stderr: { write: (text) => (written.stderr += text) },
+  })
+  return { code, ...written }
+}
 const name = 'svc-client, O="evil" + ü'
 
 test('a pair that program and platform take without a warning', async () => {
   await using folder = await makeFolder()
   const out = join(folder.path, 'made', 'deep')
   const [keyFile, certificateFile] = [join(out, 'private-key.pem'), join(out, 'certificate.pem')]
-  const { code, stdout } = await keygen('--name', name, '--out', out, '--days', '30')
+  const { code, stdout } = await runProgram(['--name', name, '--out', out, '--days', '30'], { script })
   expect(code).toBe(0)
   const pem = await readFile(keyFile, 'utf8')
   const certificate = new X509Certificate(await readFile(certificateFile))
@@ -51,7 +61,7 @@ test('overwrites nothing, and follows no link, not even one that leads nowhere',
   const out = join(folder.path, 'out')
   await mkdir(out)
   await symlink(join(folder.path, 'elsewhere'), join(out, 'private-key.pem'))
-  const { code, stderr, stdout } = await keygen('--out', out)
+  const { code, stderr, stdout } = await runProgram(['--out', out], { script })
   expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
   expect(stderr).toMatch(/private-key\.pem exists\.\nNothing is overwritten: name another folder/)
   expect(await readdir(folder.path)).toEqual(['out'])
@@ -60,12 +70,12 @@ test('overwrites nothing, and follows no link, not even one that leads nowhere',
 test('beside a certificate it leaves no key', async () => {
   await using folder = await makeFolder()
   await writeFile(join(folder.path, 'certificate.pem'), '')
-  expect(await keygen('--out', folder.path)).toMatchObject({ code: 2 })
+  expect(await keygenHere('--out', folder.path)).toMatchObject({ code: 2 })
   expect(await readdir(folder.path)).toEqual(['certificate.pem'])
 })
 
 test('has a help', async () => {
-  expect(await keygen('--help')).toMatchObject({
+  expect(await keygenHere('--help')).toMatchObject({
     ...{ code: 0, stderr: '' },
     stdout: expect.stringContaining('--name <name>') as string,
   })
@@ -78,7 +88,7 @@ test.each([
 ])('%s: 2, the option is named, and nothing is made', async (what, args) => {
   await using folder = await makeFolder()
   const out = join(folder.path, 'out')
-  const { code, stderr } = await keygen(...(what === 'no --out' ? [] : ['--out', out]), ...args)
+  const { code, stderr } = await keygenHere(...(what === 'no --out' ? [] : ['--out', out]), ...args)
   expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringContaining(args[0] ?? '--out <folder>') as string })
   expect(await readdir(folder.path)).toEqual([])
 })
