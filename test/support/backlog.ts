@@ -10,7 +10,7 @@ import type { Span } from '../../src/reconcile/window.ts'
 import { toPolicy } from '../../src/reconciler.ts'
 import { finish } from '../../src/runtime/steps.ts'
 import { loadWith } from './configuration.ts'
-import { failedRecord } from './fake-platform.ts'
+import { failedRecord } from './records.ts'
 
 export const secondMs = 1000
 export const minuteMs = 60_000

@@ -61,30 +61,6 @@ export interface FakePlatform extends PlatformClient {
   failedIds(): string[]
 }
 
-let made = 0
-
-/** A UUID that shows its number. */
-export function idOf(number: number): string {
-  return `00000000-0000-4000-8000-${number.toString(16).padStart(12, '0')}`
-}
-
-/** A failed record of an ordinary kind, with the next free id. */
-export function failedRecord(fields: Partial<WebhookRecord> & Pick<WebhookRecord, 'eventLocal'>): WebhookRecord {
-  made += 1
-  const id = idOf(made)
-  return {
-    id,
-    eventId: id.replace(/^0/, 'e'),
-    subscriptionId: 'aaaaaaaa-0000-4000-8000-000000000001',
-    status: 'failed',
-    attempts: 1,
-    lastAttemptLocal: fields.eventLocal + 1000,
-    eventType: 'account-activated',
-    responseStatusCode: 503,
-    ...fields,
-  }
-}
-
 export function accepted(record?: WebhookRecord): RetryResponse {
   return { result: 'accepted', reason: 'ok', sent: true, ...(record === undefined ? {} : { record: { ...record } }) }
 }

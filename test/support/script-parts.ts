@@ -7,7 +7,7 @@ import type { FailedRecord } from '../../src/reconcile/failed-record.ts'
 import { jitterSeed } from '../../src/reconcile/backoff.ts'
 import type { ReceiverVerdict } from '../../src/reconcile/retry/circuit-breaker.ts'
 import { dayMs, hourMs, minuteMs, secondMs, testNow } from './backlog.ts'
-import { failedRecord } from './fake-platform.ts'
+import { failedRecord } from './records.ts'
 import type { Reconcile } from './reconcile.ts'
 
 /** Responses of the platform by their names in scripts; `works` for neither. */

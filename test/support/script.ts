@@ -4,7 +4,8 @@ import type { WebhookRecord } from '../../src/platform/record.ts'
 import type { SweepReport } from '../../src/reconcile/sweep/sweep-report.ts'
 import type { ListQuery } from '../../src/platform/operations.ts'
 import { defaultPolicy, hourMs, learn, listingOf, noted, secondMs, testNow } from './backlog.ts'
-import { accepted, failedRecord, idOf, type Delivery } from './fake-platform.ts'
+import { accepted, type Delivery } from './fake-platform.ts'
+import { failedRecord, idOf } from './records.ts'
 import { hold, reconcile, type Reconcile, type ReconcileOptions } from './reconcile.ts'
 import {
   fieldsOf,

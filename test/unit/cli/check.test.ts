@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { certificateFinding, checkZone, skewFinding } from '../../../src/cli/check.ts'
 import type { SigningKey } from '../../../src/platform/auth/private-key.ts'
 import { createTimeZone } from '../../../src/platform/time-zone.ts'
-import { failedRecord } from '../../support/fake-platform.ts'
+import { failedRecord } from '../../support/records.ts'
 
 const day = 86_400_000
 const now = Date.UTC(2026, 0, 15)

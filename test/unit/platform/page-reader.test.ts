@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { createPageReader } from '../../../src/platform/page-reader.ts'
 import { PlatformFailure } from '../../../src/platform/http/response.ts'
 import type { ListPage } from '../../../src/platform/operations.ts'
-import { failedRecord } from '../../support/fake-platform.ts'
+import { failedRecord } from '../../support/records.ts'
 
 const { signal } = new AbortController()
 const maxBytes = 8 * 1024 * 1024

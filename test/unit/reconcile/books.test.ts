@@ -5,7 +5,7 @@ import type { ListQuery } from '../../../src/platform/operations.ts'
 import { createBooks } from '../../../src/reconcile/books/books.ts'
 import { compareRecords } from '../../../src/reconcile/books/compare-records.ts'
 import { defaultPolicy } from '../../support/backlog.ts'
-import { failedRecord } from '../../support/fake-platform.ts'
+import { failedRecord } from '../../support/records.ts'
 import { createVirtualClock } from '../../support/virtual-clock.ts'
 
 const [minuteMs, hourMs] = [60_000, 3_600_000]

@@ -4,7 +4,8 @@ import { expect, test } from 'vitest'
 import { sweepNumbers } from '../../../src/reconcile/policy.ts'
 import { sweep } from '../../../src/reconcile/sweep/sweep.ts'
 import { dayMs, hourMs, minuteMs, secondMs, testNow } from '../../support/backlog.ts'
-import { createFakePlatform, failedRecord } from '../../support/fake-platform.ts'
+import { createFakePlatform } from '../../support/fake-platform.ts'
+import { failedRecord } from '../../support/records.ts'
 import { reconcile, type ReconcileOptions } from '../../support/reconcile.ts'
 
 interface Outage extends Pick<ReconcileOptions, 'concurrency' | 'latencyMs' | 'maxPerSecond'> {

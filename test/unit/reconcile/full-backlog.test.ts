@@ -3,7 +3,7 @@
 import { expect, test } from 'vitest'
 import { dayMs, hourMs, minuteMs, testNow } from '../../support/backlog.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
-import { failedRecord, idOf } from '../../support/fake-platform.ts'
+import { failedRecord, idOf } from '../../support/records.ts'
 import { reconcile, ticks, type ReconcileOptions } from '../../support/reconcile.ts'
 import { play } from '../../support/script.ts'
 

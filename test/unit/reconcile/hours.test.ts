@@ -13,7 +13,7 @@ import {
   type HourListing,
 } from '../../../src/reconcile/books/hours.ts'
 import { FailedRecord } from '../../../src/reconcile/failed-record.ts'
-import { failedRecord } from '../../support/fake-platform.ts'
+import { failedRecord } from '../../support/records.ts'
 
 const start = Date.UTC(2026, 0, 15, 10)
 const askedAt = start + 2 * hourMs

@@ -4,13 +4,8 @@ import { PlatformFailure } from '../../../src/platform/http/response.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
 import { listSlice, type Listing } from '../../../src/reconcile/sweep/list-slice.ts'
 import type { Span } from '../../../src/reconcile/window.ts'
-import {
-  createFakePlatform,
-  failedRecord,
-  idOf,
-  type FakePlatform,
-  type FakePlatformOptions,
-} from '../../support/fake-platform.ts'
+import { createFakePlatform, type FakePlatform, type FakePlatformOptions } from '../../support/fake-platform.ts'
+import { failedRecord, idOf } from '../../support/records.ts'
 
 const start = 1_700_000_000
 

@@ -3,7 +3,8 @@ import { expect, test } from 'vitest'
 import { PlatformFailure } from '../../../src/platform/http/response.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
 import { dayMs, entryOf, hourMs, minuteMs, testNow } from '../../support/backlog.ts'
-import { failedRecord, type FakePlatformOptions } from '../../support/fake-platform.ts'
+import { type FakePlatformOptions } from '../../support/fake-platform.ts'
+import { failedRecord } from '../../support/records.ts'
 import { hold, reconcile, ticks } from '../../support/reconcile.ts'
 
 const start = testNow - 7 * dayMs

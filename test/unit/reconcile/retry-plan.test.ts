@@ -6,7 +6,7 @@ import { learn } from '../../../src/reconcile/retry/circuit-breaker.ts'
 import { createPlanner, type PickRules, type Planner } from '../../../src/reconcile/retry/retry-plan.ts'
 import { createSubscriptions, type Subscription } from '../../../src/reconcile/retry/subscriptions.ts'
 import { defaultPolicy, hourMs, minuteMs, testNow } from '../../support/backlog.ts'
-import { failedRecord } from '../../support/fake-platform.ts'
+import { failedRecord } from '../../support/records.ts'
 import { fieldsOf, msOf } from '../../support/script-parts.ts'
 
 /** `a1 2d attempts=3 type=x`: a record of subscription `a`, whose event is two days old, and which is due. */

@@ -5,7 +5,7 @@ import { createTimeZone } from '../../../src/platform/time-zone.ts'
 import { afterPage, planSearches, type Search } from '../../../src/reconcile/confirm/searches.ts'
 import { FailedRecord } from '../../../src/reconcile/failed-record.ts'
 import { hourMs, secondMs, testNow } from '../../support/backlog.ts'
-import { failedRecord } from '../../support/fake-platform.ts'
+import { failedRecord } from '../../support/records.ts'
 import { uuid } from '../../support/incident.ts'
 
 const zone = createTimeZone('UTC')

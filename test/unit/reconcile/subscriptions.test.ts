@@ -3,7 +3,7 @@
 import { expect, test } from 'vitest'
 import { circuitNumbers } from '../../../src/reconcile/retry/circuit-breaker.ts'
 import { createSubscriptions } from '../../../src/reconcile/retry/subscriptions.ts'
-import { idOf } from '../../support/fake-platform.ts'
+import { idOf } from '../../support/records.ts'
 import { play } from '../../support/script.ts'
 
 /** Of one circuit. `limit` is what it lets out at once, `changes` shows the failures of the outcomes that opened it. */

@@ -8,7 +8,8 @@ import { FiltersIgnored } from '../../../src/reconcile/sweep/list-slice.ts'
 import { sweep, type SkippedSlice, type SweepOptions } from '../../../src/reconcile/sweep/sweep.ts'
 import type { Fence } from '../../../src/reconcile/retry/dispatcher.ts'
 import type { Span } from '../../../src/reconcile/window.ts'
-import { createFakePlatform, failedRecord, type FakePlatformOptions } from '../../support/fake-platform.ts'
+import { createFakePlatform, type FakePlatformOptions } from '../../support/fake-platform.ts'
+import { failedRecord } from '../../support/records.ts'
 
 const start = 1_700_000_000
 const week: Span = { from: start, to: start + 604_800 }

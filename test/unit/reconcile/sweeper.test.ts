@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest'
 import { PlatformFailure } from '../../../src/platform/http/response.ts'
 import { hourMs, minuteMs, testNow } from '../../support/backlog.ts'
-import { failedRecord, idOf } from '../../support/fake-platform.ts'
+import { failedRecord, idOf } from '../../support/records.ts'
 import { noCircuits, reconcile, ticks } from '../../support/reconcile.ts'
 import { play } from '../../support/script.ts'
 import { finish } from '../../../src/runtime/steps.ts'

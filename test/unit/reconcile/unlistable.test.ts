@@ -5,7 +5,8 @@ import { PlatformFailure } from '../../../src/platform/http/response.ts'
 import { sweepNumbers } from '../../../src/reconcile/policy.ts'
 import { sweep } from '../../../src/reconcile/sweep/sweep.ts'
 import { createUnlistable } from '../../../src/reconcile/sweep/unlistable.ts'
-import { createFakePlatform, failedRecord } from '../../support/fake-platform.ts'
+import { createFakePlatform } from '../../support/fake-platform.ts'
+import { failedRecord } from '../../support/records.ts'
 
 const { signal } = new AbortController()
 const [minute, hour, day] = [60, 3600, 86_400]
