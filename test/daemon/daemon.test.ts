@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { ConfigurationError } from '../../src/runtime/errors.ts'
 import type { Certificate } from '../../src/platform/auth/certificate.ts'
 import type { Reloadable } from '../../src/platform/auth/reloadable.ts'
-import { periodMs, startDaemon, token, withControl } from '../support/daemon.ts'
+import { beginDay, periodMs, startDaemon, token, withControl } from '../support/daemon.ts'
 import { createVirtualClock } from '../support/virtual-clock.ts'
 
 test('only a tick starts a sweep', async () => {
@@ -42,7 +42,8 @@ test('a dispatch loop that has not turned for two minutes is not alive, unless t
   let aheadMs = 0
   const hostClock = { ...clock, monotonic: () => clock.monotonic() + aheadMs }
   await using scene = startDaemon({ clock, hostClock })
-  await clock.settle()
+  // An idle loop turns, too.
+  await clock.advance(10 * 60_000)
   const { live } = scene.ops()
   expect(live()).toEqual([])
   aheadMs = 121_000
@@ -62,6 +63,25 @@ test('a bug that a sweep meets ends the daemon, and the server with it', async (
   scene.tick()
   await expect(scene.clock.run(scene.running, 1000)).rejects.toBe(bug)
   expect(scene.open()).toBe(0)
+})
+
+test('so does a bug that a retry meets, at once, although another waits for its response', async () => {
+  const bug = new TypeError('bug')
+  await using day = await beginDay()
+  day.seed(2, [12, 12])
+  const { clock, sandbox } = day
+  let retries = 0
+  const scene = startDaemon({
+    ...{ clock, sandbox },
+    async instead({ method }) {
+      if (method !== 'PATCH') return undefined
+      retries += 1
+      if (retries > 1) throw bug
+      await clock.sleep(9000)
+      return undefined
+    },
+  })
+  await expect(clock.run(scene.running, 5000)).rejects.toBe(bug)
 })
 
 test('so does a bug that a call of the Lease meets', async () => {

@@ -123,7 +123,7 @@ test('of long ago is waited for: its age counts from when it was seen, not by it
   expect(scene.store.lease()).toMatchObject({ transitions: 5 })
 })
 
-test('that cannot be written for some seconds stays with its leader, whose standby names nobody when it is refused', async () => {
+test('that cannot be written for some seconds stays with its leader, whose standby names no leader when it is refused', async () => {
   await using scene = await startScene()
   const { clock, first, second } = scene
   first.faults = { ...noFaults, refused: 'server-error' }

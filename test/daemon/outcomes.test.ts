@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest'
 import type { SandboxRequest } from '../../sandbox/api/http.ts'
 import { listParameter } from '../../src/platform/wire.ts'
-import { beginDay, hourMs, minuteMs, startDaemon, type Day } from '../support/daemon.ts'
+import { beginDay, emptyPage, hourMs, minuteMs, startDaemon, type DaemonOptions, type Day } from '../support/daemon.ts'
 import { wireInvalidStatus } from '../support/webhooks.ts'
 
 /** Events of half a day ago, one for each second. */
@@ -121,6 +121,50 @@ test.each<{
   day.sandbox.faults.set({ operation: 'list', fault: { kind: 'status', status: 400 }, when: row.isRefused })
   const daemon = await day.start({ RECONCILER_CIRCUIT_INITIAL_LIMIT: '1000' })
   expect(await daemon.metric('outcomes_total', { outcome: 'recovered' })).toBe(row.recovered)
+})
+
+/** All lists fail once a retry has come. */
+const failingLists = (day: Day): DaemonOptions['instead'] => {
+  const fault = { kind: 'status', status: 500 } as const
+  return ({ method }) => {
+    if (method === 'PATCH') day.sandbox.faults.set({ operation: 'list', fault })
+    return undefined
+  }
+}
+
+test('an event whose list shows nothing is searched by its second', async () => {
+  await using day = await beginDay({ delivery: { mode: 'async', delayMs: 100 } })
+  seed(day, 1)
+  const daemon = await day.start({}, ({ url }) =>
+    url.searchParams.has(listParameter.eventId) ? { body: emptyPage } : undefined,
+  )
+  await daemon.goOn(2)
+  expect(await daemon.metric('outcomes_total', { outcome: 'recovered' })).toBe(1)
+})
+
+test('a record alone that no list can show is given up in time', async () => {
+  await using day = await beginDay({ delivery: { mode: 'async', delayMs: 9 * hourMs } })
+  seed(day, 1)
+  const daemon = await day.start({ RECONCILER_OUTCOME_GIVE_UP_AFTER: '10m' }, failingLists(day))
+  await daemon.goOn(20)
+  expect(await daemon.metric('outcomes_total', { outcome: 'unknown' })).toBe(1)
+})
+
+test('checks of a platform that fails all lists are few, and nothing is lost', async () => {
+  await using day = await beginDay({ delivery: { mode: 'async', delayMs: 100 } })
+  day.seed(60, [100, 12], { spread: 'even' })
+  const daemon = await day.start({ RECONCILER_CIRCUIT_INITIAL_LIMIT: '1000' }, failingLists(day))
+  await daemon.goOn(10)
+  expect(daemon.lists()).toBeLessThan(200)
+  day.sandbox.faults.set()
+  await daemon.goOn(5)
+  expect(await daemon.metric('outcomes_total', { outcome: 'recovered' })).toBe(60)
+  // After a success, the backoff is short again.
+  day.seed(1, [12, 12])
+  await daemon.goOn(1, 5000)
+  day.sandbox.faults.set()
+  await day.clock.advance(10_000)
+  expect(await daemon.metric('outcomes_total', { outcome: 'recovered' })).toBe(61)
 })
 
 test('failures become sure while the records beside them are checked all the time', async () => {

@@ -220,7 +220,7 @@ test('the trial after a gateway waits for a receiver that hangs: that the platfo
   expect(scene.ops().status().holding).toEqual([])
 })
 
-test('lists are throttled alone: retries go on, also after three failures of which no list can tell more', async () => {
+test('lists are throttled alone: retries go on, also after three failures that no list explains', async () => {
   await using day = await beginDay({ delivery: { mode: 'sync' } })
   day.seed(750, [100, 2], { subscriptions: 4 })
   let [isThrottled, failing] = [false, 0]
