@@ -36,7 +36,11 @@ test('records share a span while each is at most the gap after the one before; o
   const withoutEvent = new FailedRecord(failedRecord({ eventId: '', eventLocal: testNow }), { zone, now: testNow })
   const search = only([withoutEvent])
   expect(search.kind).toBe('second')
-  expect(afterPage(search, barren(150), [withoutEvent])).toMatchObject([{ kind: 'second', page: 1 }])
+  const page = barren(150)
+  const [next] = afterPage(search, page, [withoutEvent])
+  expect(next).toMatchObject({ kind: 'second', page: 1 })
+  // A page that shows nothing new is the last one.
+  expect(afterPage(next ?? search, page, [withoutEvent])).toEqual([])
 })
 
 test('a span of more than 50 pages is cut in two', () => {
