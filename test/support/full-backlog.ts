@@ -8,7 +8,7 @@ import { testBacklog } from './reconcile.ts'
 
 const [, , records = ''] = process.argv
 const [maxRecords, rows] = [Number(records), 8000]
-const backlog = testBacklog({ maxRecords })
+const backlog = testBacklog(maxRecords)
 const { outcomes } = backlog
 const ending = new AbortController()
 const job = { ending, ownSignals: [ending.signal] }

@@ -6,7 +6,7 @@ import type { WebhookRecord } from '../../src/platform/record.ts'
 import type { FailedRecord } from '../../src/reconcile/failed-record.ts'
 import { jitterSeed } from '../../src/reconcile/backoff.ts'
 import type { ReceiverVerdict } from '../../src/reconcile/retry/circuit-breaker.ts'
-import { dayMs, hourMs, minuteMs, secondMs, testNow } from './backlog.ts'
+import { dayMs, entryOf, hourMs, learn, listingOf, minuteMs, secondMs, testNow } from './backlog.ts'
 import { failedRecord } from './records.ts'
 import type { Reconcile } from './reconcile.ts'
 
@@ -16,18 +16,15 @@ export const listErrors: Readonly<Record<string, Error>> = {
   401: new PlatformFailure('unauthorized', 401, 'list'),
   403: new PlatformFailure('forbidden', 403, 'list'),
   404: new PlatformFailure('intercepted', 404, 'list'),
-  timeout: new PlatformFailure('timeout', undefined, 'list'),
   'no-token': new TokenError('no token', { kind: 'rejected', reason: 'bad-request' }),
   bug: new TypeError('a bug'),
 }
-export const retryAnswers: Readonly<Record<string, RetryResponse>> = {
+const retryAnswers: Readonly<Record<string, RetryResponse>> = {
   accepted: { result: 'accepted', reason: 'ok', sent: true },
   resolved: { result: 'already-resolved', reason: 'conflict', sent: true, found: 'processing' },
   500: { result: 'platform-error', reason: 'server-error', sent: true },
-  '500-lost': { result: 'platform-error', reason: 'server-error', sent: true, lost: true },
   400: { result: 'rejected', reason: 'bad-request', sent: true },
   401: { result: 'unauthorized', reason: 'unauthorized', sent: true },
-  403: { result: 'unauthorized', reason: 'forbidden', sent: true },
   404: { result: 'intercepted', reason: 'intercepted', status: 404, sent: true },
   gone: { result: 'gone', reason: 'not-found', status: 404, sent: true },
   429: { result: 'throttled', reason: 'throttled', sent: true },
@@ -200,15 +197,16 @@ export function partCommands({ breaker, clock, events: all, subscriptions }: Rec
   }
 }
 
-/** The outcome of one retry, of the only record: the response and each check are reported. Times count from its PATCH. */
-export function outcomeCommands({ backlog, clock, outcomes, platform, events, subscriptions }: Reconcile): Commands {
+/** The outcome of one retry, of a record that failed an hour ago: the response and each check are reported. Times count from its PATCH. */
+export function outcomeCommands({ backlog, clock, outcomes, events, subscriptions }: Reconcile): Commands {
+  const row = failedRecord({ eventLocal: testNow - 2 * dayMs, subscriptionId: 'a', lastAttemptLocal: testNow - hourMs })
   let entry: FailedRecord | undefined
   let sentAt = NaN
+  let seen = 0
 
   /** `absent`, `as-was`, or a status with `attempts=2` and `last=20ms`, from the PATCH to the attempt. */
   function shown(status: string, words: readonly string[]): WebhookRecord | undefined {
-    const [row] = platform.records.values()
-    if (status === 'absent' || row === undefined) return undefined
+    if (status === 'absent') return undefined
     if (status === 'as-was') return row
     const { attempts = '2', last = '20ms' } = fieldsOf(words)
     const lastAttemptLocal = testNow + msOf(last)
@@ -224,8 +222,8 @@ export function outcomeCommands({ backlog, clock, outcomes, platform, events, su
   return {
     /** Answered 100 ms later; a response may show the record, or that the platform's clock was set. */
     sent: (answer = '', status = 'absent', moved = '0ms') => {
-      ;[entry] = backlog.entries()
-      if (entry === undefined) throw new Error('there is no record')
+      learn(backlog, listingOf([row], { askedAt: 0, verdict: 'missed' }), testNow)
+      entry = entryOf(backlog, row)
       sentAt = clock.monotonic()
       outcomes.begin(entry, subscriptions.send(entry, sentAt), { sentAt: testNow, monotonic: sentAt })
       const record = shown(status, [])
@@ -244,6 +242,12 @@ export function outcomeCommands({ backlog, clock, outcomes, platform, events, su
         check(at < msOf(from) ? 'failed' : status, at, [])
       }
       return `${at}ms`
+    },
+    awaiting: () => outcomes.pending().size,
+    outcomes: () => {
+      const settled = events.slice(seen)
+      seen = events.length
+      return tally(settled.flatMap((event) => (event.type === 'outcome' ? [event.outcome] : [])))
     },
     doubted: () => `${entry !== undefined && outcomes.isDoubted(entry.subscriptionId)}`,
     record: () => `attempts ${entry?.attempts}, last ${(entry?.lastAt ?? NaN) - testNow}ms, tried ${(entry?.triedAt ?? NaN) - testNow}ms`, // prettier-ignore

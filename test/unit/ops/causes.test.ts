@@ -26,7 +26,7 @@ const third = '33333333-3333-4333-8333-333333333333'
 const idOf = (n: number): string => `${n.toString(16).padStart(8, '0')}-0000-4000-8000-000000000000`
 
 function backlogOf(records: WebhookRecord[]): TestBacklog {
-  const backlog = testBacklog({ maxRecords: 200_000 })
+  const backlog = testBacklog(200_000)
   learn(backlog, listingOf(records), testNow)
   return backlog
 }

@@ -214,7 +214,7 @@ describe('learning from a listing', () => {
     ['a complete listing did not show it', {}, [listingOf([])]],
     ['it gave way', {}, [listingOf([due()], { verdict: 'missed' })]],
   ])('tries are remembered when %s', (_, fields, listings) => {
-    const backlog = testBacklog({ maxRecords: 1 })
+    const backlog = testBacklog(1)
     const record = due()
     learn(backlog, listingOf([record]), now)
     noted(backlog, record, { result: 'already-resolved', reason: 'conflict', sent: true, ...fields })
@@ -237,7 +237,7 @@ describe('learning from a listing', () => {
   })
 
   test('it is busy when more than half of its places hold what is due or awaited', () => {
-    const backlog = testBacklog({ maxRecords: 4 })
+    const backlog = testBacklog(4)
     const records = [due(), due(), due({ attempts: 30 }), due()]
     learn(backlog, listingOf(records.slice(0, 3)), now)
     expect(backlog.isBusy(now)).toBe(false)
@@ -247,7 +247,7 @@ describe('learning from a listing', () => {
   })
 
   test('at least the last 50,000 dropped records that were tried are remembered', () => {
-    const backlog = testBacklog({ maxRecords: 100_000 })
+    const backlog = testBacklog(100_000)
     const records = Array.from({ length: 51_000 }, () => due())
     learn(backlog, listingOf(records), now)
     for (const record of records)
@@ -280,7 +280,7 @@ describe('learning from a listing', () => {
   })
 
   test('steps of a large listing let 500 records in', () => {
-    const backlog = testBacklog({ maxRecords: 20_000 })
+    const backlog = testBacklog(20_000)
     const sizes = [0]
     const steps = backlog.learn(listingOf(Array.from({ length: 10_000 }, () => due())), now)
     while (steps.next().done !== true) sizes.push(backlog.size())
@@ -289,7 +289,7 @@ describe('learning from a listing', () => {
   })
 
   test('what arrives between two steps of the eviction has not given way', () => {
-    const backlog = testBacklog({ maxRecords: 500 })
+    const backlog = testBacklog(500)
     const records = Array.from({ length: 2000 }, () => due())
     const steps = backlog.learn(listingOf(records), now)
     for (let size = 0; size <= backlog.size(); steps.next()) size = backlog.size()
@@ -300,7 +300,7 @@ describe('learning from a listing', () => {
   })
 
   test('what was evicted and is listed again no longer counts twice; only a full sweep shows that none is left', () => {
-    const backlog = testBacklog({ maxRecords: 150 })
+    const backlog = testBacklog(150)
     const sizes = (): number[] => [backlog.size(), backlog.evictions.known().records]
     const records = Array.from({ length: 250 }, () => due())
     const take = (some: WebhookRecord[]): unknown => learn(backlog, { ...listingOf(some), verdict: 'missed' }, now)
