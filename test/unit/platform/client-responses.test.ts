@@ -57,7 +57,8 @@ test.each<[what: string, Reply, list: string, retry: string, learned: string]>([
   ...[400, 413, 422].map((status): [string, Reply, string, string, string] => [
     `${status}`,
     { status, body: { code: 'svc.x' } },
-    `bad-request ${status} 1`,
+    // The first list asks for fewer and fewer rows.
+    `bad-request ${status} 5`,
     'rejected bad-request',
     ok,
   ]),
