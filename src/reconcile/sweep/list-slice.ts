@@ -176,7 +176,7 @@ interface PageSource {
   /** Adds a page; true if it showed anything new. */
   take: (page: ListPage) => boolean
   isLast: IsLast
-  /** Further pages promised by the first total; they may be read in parallel. */
+  /** Further pages promised by the first total: they may be read in parallel, and a second reading reads all of them. */
   promised: number
   /** Highest page number to request. */
   lastAllowed: number
@@ -253,7 +253,8 @@ async function readSlice(
     return { ...reading, end: 'too-many', total }
 
   const size = first.size ?? maxPageSize
-  const promised = Math.floor((total ?? 0) / size)
+  // A total of more records may be of other slices.
+  const promised = total === undefined || total > options.maxRecords ? 0 : Math.floor(total / size)
   const lastAllowed = Math.ceil(maxRows / size)
   if (!isLast(first, promised > 0)) {
     const end = await readOn({ readPage, take, isLast, promised, lastAllowed, concurrency }).catch((error: unknown) => {
