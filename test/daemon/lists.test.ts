@@ -41,20 +41,16 @@ const empty = (changed: object = {}): DaemonOptions['between'] =>
     if (numberOf(request) > 2) data.webhooks = []
     if (metadata.page !== undefined) Object.assign(metadata.page, changed)
   })
-const lastAgain =
+/** Each page behind the third is this one. */
+const behind =
+  (page: string) =>
   (transport: Transport): Transport =>
   (request) => {
     const url = new URL(request.url)
-    if (numberOf(request) > 2) url.searchParams.set(listParameter.pageNumber, '2')
+    if (numberOf(request) > 2) url.searchParams.set(listParameter.pageNumber, page)
     return transport({ ...request, url })
   }
-const refused =
-  (transport: Transport): Transport =>
-  (request) => {
-    const url = new URL(request.url)
-    if (numberOf(request) > 2) url.searchParams.set(listParameter.pageNumber, 'none')
-    return transport({ ...request, url })
-  }
+const [lastAgain, refused] = [behind('2'), behind('none')]
 /** The page's size is its number of rows. */
 const sizeOfRows = showing(({ data, metadata: { page } }) => {
   if (page !== undefined) page.size = data.webhooks.length
