@@ -111,6 +111,7 @@ export function createPageReader(
 
   return async (query, signal, purpose = 'list') => {
     const parts: ListPage[] = []
+    const seen = new Set<string>()
     let oversized = 0
     // One row is asked for to learn whether the platform responds, its time, or a total: it tells nothing about pages.
     const isQuestion = query.size === 1
@@ -125,6 +126,10 @@ export function createPageReader(
       if (part === undefined) continue
       oversized = part === tooLarge ? oversized + 1 : 0
       if (size === query.size) return part
+      const ids = [...part.records, ...part.unreadable].map(({ id }) => id?.toLowerCase())
+      // Behind the last rows, a platform may show them again.
+      if (ids.length > 0 && ids.every((id) => id !== undefined && seen.has(id))) break
+      for (const id of ids) if (id !== undefined) seen.add(id)
       parts.push(part)
       at += size
       // A short part proves nothing: some platforms only echo the size.

@@ -15,14 +15,16 @@ interface Setting {
   secondsOf?: (size: number) => number
   /** More rows are refused. */
   maxSize?: number
+  /** The last rows again behind them, in place of none. */
+  endsAgain?: boolean
 }
 
-function readerOf({ bytesOf, count = 250, maxSize = 100, secondsOf = () => 0.05 }: Setting) {
+function readerOf({ bytesOf, count = 250, endsAgain = false, maxSize = 100, secondsOf = () => 0.05 }: Setting) {
   const records = Array.from({ length: count }, (_, row) => failedRecord({ eventLocal: row * 1000 }))
   const asked: number[] = []
   const list = createPageReader(({ page, size }) => {
     asked.push(size)
-    const first = page * size
+    const first = size * (endsAgain ? Math.min(page, Math.ceil(count / size) - 1) : page)
     const shown = records.slice(first, first + size)
     const bytes = shown.reduce((sum, _, index) => sum + bytesOf(first + index), 100)
     const seconds = secondsOf(size)
@@ -56,6 +58,14 @@ test.each<[string, Setting, number, number]>([
     expect(pages.every(({ total }) => total === records.length)).toBe(true)
     expect(asked.length).toBeLessThanOrEqual(calls)
   }
+})
+
+test('in parts, a page ends where its last rows come again', async () => {
+  const { asked, list, records } = readerOf({ bytesOf: () => kB, count: 130, maxSize: 50, endsAgain: true })
+  await list({ page: 0, size: 100 }, signal)
+  const { rows, records: read } = await list({ page: 1, size: 100 }, signal)
+  expect([rows, read]).toEqual([30, records.slice(100)])
+  expect(asked).toEqual([100, 50, 50, 50, 50])
 })
 
 test('where one row is refused as well, the size is not the reason', async () => {
