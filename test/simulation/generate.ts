@@ -33,7 +33,7 @@ const longListsEnvironment = {
 }
 
 function outagesOf(draw: Draw, theme: Theme, troubledMs: number): Outage[] {
-  const how = (): Outage['how'] => draw.pick([503, 503, 500, 429, 'no-answer', 'refused'])
+  const how = (): Outage['how'] => draw.pick([503, 405, 500, 429, 'no-answer', 'refused'])
   if (theme === 'calm' || theme === 'expiry' || theme === 'crowded') return []
   if (theme === 'dead') return [{ from: 0, to: troubledMs, how: how() }]
   if (theme === 'hanging') return [{ from: 0, to: draw.within(2, 6) * minuteMs, how: 'no-answer' }]

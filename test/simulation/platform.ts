@@ -351,7 +351,8 @@ export function createSimulatedPlatform({ scenario, timeline, sequence, watch }:
 
   function isRefused(asked: Asked): boolean {
     const { eventId, from, to } = asked
-    const { eventIdFilter, firstRows, listsAtOnce = Infinity, listsFor = Infinity } = habits
+    const { eventIdFilter, firstRows, listsAtOnce = Infinity, listsFor = Infinity, pages } = habits
+    if (pages?.refusesMore === true && asked.size > pages.max) return true
     if (eventId !== undefined && eventIdFilter === 'refused') return true
     if (firstRows?.behind === 'error' && isBehind(asked)) return true
     if (from === undefined || to === undefined) return false

@@ -34,12 +34,13 @@ export const withFirstRows = withHabits((draw) => ({
   firstRows: { rows: draw.pick([100, 200, 1000]), behind: draw.pick(['error', 'none', 'again']) },
 }))
 
-/** Pages are shorter than asked for, may not tell their size or total, and behind the last one it may come again. */
+/** Pages are shorter than asked for, or refused, may not tell their size or total, and behind the last one it may come again. */
 function withShortPages(draw: Draw, { habits, ...scenario }: Scenario): Scenario | undefined {
   if (habits.firstRows !== undefined) return undefined
   const [told, totals] = [draw.pick(['own', 'asked', 'none'] as const), draw.pick(['exact', 'none'] as const)]
   const pages = { told, totals, max: draw.pick([5, 10, 20]), behind: draw.pick(['none', 'again'] as const) }
-  return { ...scenario, habits: { ...habits, pages } }
+  const refusesMore = draw.chance(0.3)
+  return { ...scenario, habits: { ...habits, pages: { ...pages, refusesMore, ...(refusesMore && { max: 50 }) } } }
 }
 
 /** Some failed events are of a day to come. */

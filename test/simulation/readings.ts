@@ -83,7 +83,7 @@ const withoutTrouble = (scenario: Scenario): Scenario => ({
 /** A receiver that was down for an hour, and then takes a part of its deliveries, or refuses most records. */
 function afterOutage(draw: Draw, scenario: Scenario): Scenario {
   const isRefusing = draw.chance(0.5)
-  const how = draw.pick([503, 500, 429, 'no-answer', 'refused'] as const)
+  const how = draw.pick([503, 410, 429, 'no-answer', 'refused'] as const)
   const subscriptions = Array.from({ length: draw.within(1, 4) }, () => 0)
   return {
     ...withoutTrouble(scenario),

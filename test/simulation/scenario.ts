@@ -95,8 +95,17 @@ export interface Habits {
   listsAtOnce?: number
   /** Only the first rows of a list are shown, and behind them an error, no rows, or the last page again; undefined: all are. */
   firstRows?: { rows: number; behind: 'error' | 'none' | 'again' }
-  /** Maximum rows on a page, what the metadata say of it, and what is behind the last one, which may be itself; undefined: as specified. */
-  pages?: { max: number; told: 'own' | 'asked' | 'none'; totals: 'exact' | 'none'; behind: 'none' | 'again' }
+  /**
+   * Maximum rows on a page, what the metadata say of it, and what is behind the last one, which may be itself; whether more rows are refused.
+   * Undefined: as specified.
+   */
+  pages?: {
+    max: number
+    told: 'own' | 'asked' | 'none'
+    totals: 'exact' | 'none'
+    behind: 'none' | 'again'
+    refusesMore: boolean
+  }
   /** Until then, ms since the start, bounds of lists mean times that are so much later than those of the rows, as in another zone. */
   boundsLater?: { ms: number; until: number }
   /** Meanwhile, ms since the start, lists that are asked for a status, or for a time, or all of them show no rows. */
@@ -120,7 +129,7 @@ export interface Habits {
 export interface Outage {
   from: number
   to: number
-  how: 503 | 500 | 429 | 401 | 422 | 'no-answer' | 'refused'
+  how: 503 | 500 | 429 | 401 | 405 | 410 | 422 | 'no-answer' | 'refused'
 }
 
 export interface PlannedReceiver {
