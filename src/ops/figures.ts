@@ -67,9 +67,10 @@ function untilWhen({ causes, firstExpiry, now }: StatusFacts): string {
 export function refusedText(records: number, causes: readonly CauseStatus[]): string {
   const refusing = causes.filter(({ refusedAgain }) => refusedAgain > 0)
   const codes = new Set(refusing.map(({ responseStatusCode }) => responseStatusCode))
-  // The cause of a few may not be among those listed.
-  const isRejecting = codes.size > 0 && !codes.has(null)
-  const does = isRejecting ? 'keeps rejecting' : codes.size === 1 ? 'does not respond to' : 'keeps failing'
+  const isSilent = codes.size === 1 && codes.has(null)
+  // Only the largest causes are listed: without one of them, the responses are unknown.
+  const isMixed = codes.size === 0 || codes.has(null)
+  const does = isSilent ? 'does not respond to' : isMixed ? 'keeps failing' : 'keeps rejecting'
   return `The receiver ${does} ${counted(records, 'delivery', 'deliveries')}.`
 }
 
@@ -233,11 +234,14 @@ export function seenText(status: StatusFacts): string {
 
 /** The estimated end of recovery, and its basis. */
 export function doneOf(status: StatusFacts): readonly [end: string, basis: string] {
-  const { aheadOfClock, books, drain, lastFullSweep, missing, now, stuckProcessing, tokenTrouble } = status
+  const { aheadOfClock, beyondWindow, books, drain, lastFullSweep, missing, now, stuckProcessing, tokenTrouble } =
+    status
   if (lastFullSweep === null) return ['Not known yet', 'No full sweep has ended.']
   if (missing === 0) {
     if (books !== null && books.unprocessed.total > 0) return ['Never', 'Unprocessed deliveries cannot be retried.']
     if (stuckProcessing > 0) return ['Unknown', 'The platform is still processing some.']
+    if (isUpToDate(status) && beyondWindow > 0)
+      return ['Never', 'Deliveries older than window.lookback are not retried.']
     if (isWholeKnown(status) && !isUpToDate(status)) return ['Unknown', newerText(status)]
     if (isWholeKnown(status) && tokenTrouble !== null)
       return ['Unknown', 'Newer failures are not known once the token has expired.']

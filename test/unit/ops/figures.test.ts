@@ -48,6 +48,11 @@ test.each<[object, object, string]>([
   expect(doneOf(statusOf(changes, drain))).toEqual(['Unknown', basis])
 })
 
+test('what is older than the window never arrives', () => {
+  const never = ['Never', 'Deliveries older than window.lookback are not retried.']
+  expect(doneOf(statusOf({ missing: 0, beyondWindow: 2 }))).toEqual(never)
+})
+
 test.each<[string, (number | null)[]]>([
   ['keeps rejecting', [422, 500]],
   ['does not respond to', [null]],
