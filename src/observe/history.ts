@@ -148,8 +148,8 @@ export function createHistory({ clock, missing, state }: HistoryOptions): Histor
   }
 
   /** A delivery that was counted as recovered has failed since. */
-  function takeBack(present: Minute): void {
-    present.relapsed += 1
+  function takeBack(seenIn: Minute): void {
+    seenIn.relapsed += 1
     const minute = minutes.findLast(({ recovered }) => recovered > 0)
     if (minute !== undefined) minute.recovered -= 1
     if (!minutes.some(({ recovered }) => recovered > 0)) recoveredAt = undefined

@@ -274,7 +274,7 @@ export function startDaemon(options: DaemonOptions = {}): RunningDaemon {
   }
 }
 
-/** The daemon drops a payload, and to render and parse those of the specification takes a quarter of the time of a scene. */
+/** The daemon drops payloads; those of the specification would take a quarter of a scene's time to render and parse. */
 const ofSmallPayload = ['card-created', 'card-blocked', 'card-closed', 'card-renewed'] as const
 
 export interface Day extends AsyncDisposable {

@@ -113,7 +113,7 @@ interface Written extends Pick<Program, 'log' | 'said'> {
   end(): void
 }
 
-export function keepWritten(): Written {
+function keepWritten(): Written {
   const kept = {
     stdout: { text: '', rest: '', log: [] as LogLine[] },
     stderr: { text: '', rest: '', log: [] as LogLine[] },
