@@ -109,7 +109,7 @@ export const metricDefinitions = {
   },
   failed_webhooks_ahead: {
     type: 'gauge',
-    help: "Failed records of events ahead of the platform's clock, as of the last full sweep, or of any sweep while it is above 0. They are not retried before their event time.",
+    help: "Failed records of events ahead of the platform's clock, as of the last full sweep, or of any sweep while it is above 0 or unknown. They are not retried before their event time.",
     read: whenSwept(({ aheadOfClock }) => aheadOfClock),
   },
   failed_webhooks_beyond_window: {
@@ -154,7 +154,7 @@ export const metricDefinitions = {
   },
   stuck_processing_webhooks: {
     type: 'gauge',
-    help: 'Records that have been processing for longer than 15 min and are not excluded, as of the last full sweep, or of any sweep while it is above 0.',
+    help: 'Records that have been processing for longer than 15 min and are not excluded, as of the last full sweep, or of any sweep while it is above 0 or unknown.',
     read: whenSwept(({ stuckProcessing }) => stuckProcessing),
   },
   expiring_webhooks: {

@@ -3,6 +3,7 @@ import { expect, test } from 'vitest'
 import type { FaultRule } from '../../sandbox/api/faults.ts'
 import type { SandboxRequest } from '../../sandbox/api/http.ts'
 import type { SweepReport } from '../../src/reconcile/sweep/sweep-report.ts'
+import type { StatusFacts } from '../../src/ops/status-document.ts'
 import { listParameter } from '../../src/platform/wire.ts'
 import {
   beginDay,
@@ -247,4 +248,21 @@ test('the circuit of a subscription is forgotten some minutes after its last ope
   expect(changes()).not.toContain('closed')
   await daemon.goOn(10)
   expect(changes().at(-1)).toBe('closed')
+})
+
+test('failures ahead of the clock are known by the next recent sweep if their count failed', async () => {
+  await using day = await beginDay()
+  const now = day.clock.now()
+  day.seed(400, [72, 5], { spread: 'even' })
+  day.sandbox.seed({ count: 5, from: now + hourMs, to: now + 2 * hourMs, attempts: 3 })
+  const isAhead = ({ query }: SandboxRequest): boolean => Date.parse(`${query.get(listParameter.from) ?? ''}Z`) > now
+  day.sandbox.faults.set(latency(2000), down(isAhead))
+  const daemon = await day.start(observing, undefined, slowly)
+  const status = (): StatusFacts => daemon.ops().status()
+  for (let left = 20; left > 0 && status().lastFullSweep === null; left -= 1) await daemon.goOn(1, minuteMs / 4)
+  expect(status()).toMatchObject({ missing: 400, aheadOfClock: 0 })
+  day.sandbox.faults.set(latency(2000))
+  await daemon.goOn(3)
+  expect(fullOf(daemon)).toHaveLength(1)
+  expect(status().aheadOfClock).toBe(5)
 })

@@ -122,6 +122,8 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   let forgottenBefore = -Infinity
   /** Whether lists were last seen to hide what they filter for; and until when they are believed not to, monotonic ms. */
   let filters = { hide: false, believedUntil: -Infinity }
+  /** Counts that recent sweeps repeat: the last one was above 0, or failed. */
+  const recounted = new Set<keyof SweepFindings>()
   const findings: SweepFindings = {
     ...{ excluded: {}, unreadable: undefined, seenUntil: undefined },
     ...{ beyondWindow: 0, aheadOfClock: 0, stuckProcessing: 0 },
@@ -264,6 +266,8 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     { tally }: Sweep,
   ): Promise<void> {
     const counted = await unlessTrouble(count)
+    if (counted === 0) recounted.delete(what)
+    else recounted.add(what)
     if (counted === 'missed') {
       tally.incompleteSlices += 1
       // For minutes, such a record may be in neither list.
@@ -286,14 +290,13 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   /** As of now: a list before may have waited for a pause that the platform demanded. */
   const outside = (): ReturnType<typeof outsideOf> => outsideOf(client.now(), window, zone)
 
-  /** Counts those whose time may come: a recent sweep only what the last full one has found. */
+  /** Counts those whose time may come. */
   async function countPassing(current: Sweep): Promise<void> {
     const { kind, signal } = current
     const stuck = { client, monotonic: clock.monotonic, policy, zone, triedAt: backlog.triedAt }
-    const isWanted = (before: number): boolean => kind === 'full' || before > 0
-    if (isWanted(findings.aheadOfClock))
-      await note('aheadOfClock', countOutside(client, outside().ahead, signal), current)
-    if (isWanted(findings.stuckProcessing)) await note('stuckProcessing', countStuck(stuck, signal), current)
+    const isWanted = (what: keyof SweepFindings): boolean => kind === 'full' || recounted.has(what)
+    if (isWanted('aheadOfClock')) await note('aheadOfClock', countOutside(client, outside().ahead, signal), current)
+    if (isWanted('stuckProcessing')) await note('stuckProcessing', countStuck(stuck, signal), current)
   }
 
   /** Lists the newest hour, then the oldest slices upwards; then counts records outside the window, and stuck ones. */
