@@ -86,7 +86,8 @@ async function* rowsOf(lines: AsyncIterable<string>): AsyncGenerator<{ row: stri
 function fieldsOf(line: string): string[] | undefined {
   if (!line.includes('"')) return line.split(',').map((field) => field.trim())
   const fields: string[] = []
-  const field = /\s*(?:"((?:[^"]|"")*)"|([^",]*))\s*(,|$)/y
+  // No two neighbours match the same spaces: a padded column with a wrong quote would otherwise block the daemon for minutes.
+  const field = /(?:\s*"((?:[^"]|"")*)"\s*|([^",]*))(,|$)/y
   for (;;) {
     const match = field.exec(line)
     if (match === null) return undefined
