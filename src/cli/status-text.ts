@@ -48,8 +48,13 @@ function numbers(status: StatusDocument): [string, string][] {
 
 /** The current incident, or the last one. */
 export function incidentText(status: StatusDocument, { width }: StatusShown): string {
-  const { incident, instance } = status
-  if (incident === null) return `${cell(instance)}: no incident since the start\n`
+  const { incident, instance, summary } = status
+  if (incident === null) {
+    const none = isWholeKnown(status)
+      ? 'no incident since the start'
+      : `no incident is known. ${summary.headline} ${summary.detail}`
+    return visibleText(paragraph(`${cell(instance)}: ${none.trim()}`, width))
+  }
   const report = `${cell(instance)}: ${incidentTitle(incident, status)}\n${pairs(incidentPairs(incident, status), { width })}`
   return visibleText(report)
 }

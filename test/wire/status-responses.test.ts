@@ -184,8 +184,19 @@ blocked        1 min: "Retries are paused by an operator."
 `)
   const asJson = await beside(() => ({ ...status(), incident }), ['status', '--incident', '--json'])
   expect(JSON.parse(asJson.text)).toEqual({ schemaVersion: 2, instance: 'test', incident })
-  const quiet = await beside(() => status(), ['status', '--incident'])
-  expect(quiet.text).toBe('test: no incident since the start\n')
+})
+
+test.each<[string, Partial<StatusState>, string]>([
+  ['listed', seen, 'no incident since the start'],
+  ['not listed yet', {}, 'no incident is known. The first sweep is under way. Nothing is known yet.'],
+  [
+    'on a standby',
+    standby,
+    'no incident is known. This instance stands by: it does not hold the lease. Nothing is known yet. a_1 leads.',
+  ],
+])('status --incident without one, %s', async (_, state, said) => {
+  const { text } = await beside(() => status(state), ['status', '--incident'])
+  expect(text).toBe(`test: ${said}\n`)
 })
 
 test.each<[level: string, changes: Partial<StatusState>, code: number]>([
