@@ -76,7 +76,7 @@ const adviceByReason: Readonly<Partial<Record<Reason, Advise>>> = {
   'not-found': ({ address }) => `there is nothing at this path: check ${address}`,
   intercepted: ({ address }) =>
     `something in front of the server (a gateway, firewall or login page) responds in its place: check ${address}, then have it allow the call`,
-  'invalid-body': ({ address }) => `a login page or a proxy responds in its place: check ${address}`,
+  'invalid-body': ({ address }) => `a login page or a proxy may respond in its place: check ${address}`,
 }
 
 /** If the reason has no advice of its own. */

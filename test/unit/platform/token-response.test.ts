@@ -157,7 +157,7 @@ describe('the message and the advice', () => {
     [403, { error: 'access_denied' }, /operator give the service account access/],
     [302, '', /redirects are not followed: check auth\.authUrl/],
     [404, '', /not-found.*check auth\.authUrl/],
-    [200, '<html>', /not JSON.*login page or a proxy/],
+    [200, '<html>', /not JSON.*login page or a proxy may respond/],
     [500, { error: 'unknown_error' }, /server-error, unknown_error; if it lasts for 15 min, ask/],
     [418, '', /other.*ask the platform's operator/],
   ])('of %s %j', (status, body, message) => {
