@@ -61,12 +61,12 @@ export async function statusCommand(io: Io, options: CommandFlags): Promise<Exit
 
 /** Progress of `wait`: done, impossible without an operator, or waiting. */
 function progressOf(status: StatusDocument): { done: string } | { never: string } | { awaited: string } {
-  const { books, leadership, missing, stuckProcessing, summary } = status
+  const { beyondWindow, books, leadership, missing, stuckProcessing, summary } = status
   // Without a leader this instance may become it.
   if (leadership?.leading === false && leadership.leader !== null) return { never: standbyText(leadership.leader) }
   const pending = stuckProcessing + (isDisabled(status) ? 0 : openOf(status))
   if (pending > 0 || !isUpToDate(status)) return { awaited: summary.headline }
-  const left = missing + (books?.unprocessed.total ?? 0)
+  const left = missing + beyondWindow + (books?.unprocessed.total ?? 0)
   return left === 0 ? { done: summary.headline } : { never: summary.headline }
 }
 

@@ -48,6 +48,12 @@ test.each<[what: string, states: (object | Reply)[], code: number, said: string]
   ],
   ['never', [status({ ...seen, ...lost })], 1, '2 deliveries are exhausted, nothing else is missing.'],
   ['while retries are disabled', [status({ ...seen, ...open, ...shut('disabled') })], 1, 'Retries are switched off'],
+  [
+    'what is older than the window',
+    [status({ ...seen, beyondWindow: 5 })],
+    1,
+    '5 failed deliveries are older than window.lookback, and not retried.',
+  ],
   ['what the receiver lost', [status({ ...seen, ...unprocessed })], 1, 'No other missing delivery is known.'],
   [
     'no full sweep yet, and the time is over',
