@@ -5,7 +5,7 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node'
 import { testLimitMs } from './test/support/limits.ts'
 
 /** Of the others a file's size says roughly how long it takes; these would end long after them, alone. */
-const long = /\/test\/(?:simulation|contract)\//
+const long = /\/test\/simulation\//
 
 class LongFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {

@@ -26,7 +26,6 @@ export const layers: readonly Layer[] = [
   { name: 'daemon', folder: 'daemon', timeoutSeconds: 120, isReal: false, startsProgram: false },
   { name: 'simulation', folder: 'simulation', timeoutSeconds: 240, isReal: false, startsProgram: false },
   { name: 'wire', folder: 'wire', timeoutSeconds: 600, isReal: true, startsProgram: false },
-  { name: 'contract', folder: 'contract', timeoutSeconds: 400, isReal: true, startsProgram: false },
   { name: 'process', folder: 'process', timeoutSeconds: 600, isReal: true, startsProgram: true },
 ]
 

@@ -1,5 +1,5 @@
 // Faults as they are on the wire, those that a client need not notice, and which calls a fault hits.
-// What the others do to a call, test/contract expects: it fails without it.
+// What the others do to a call, test/daemon/readings.test.ts expects: it fails without it.
 import { expect, test } from 'vitest'
 import { createFaults, type Fault, type FaultRule } from '../../sandbox/api/faults.ts'
 import type { CallKind, SandboxRequest } from '../../sandbox/api/http.ts'

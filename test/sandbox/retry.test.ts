@@ -1,5 +1,5 @@
 // Retries against the sandbox: what is refused, what a record shows of a failure, and readings that the daemon takes in its stride.
-// That a retry arrives once, and that the platform retries by itself, is what test/contract stands on.
+// That a retry arrives once, and that the platform retries by itself, is what test/daemon/readings.test.ts stands on.
 import { expect, test } from 'vitest'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { invalidStatusCode } from '../../src/platform/wire.ts'
