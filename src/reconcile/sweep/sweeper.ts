@@ -81,6 +81,9 @@ export interface Sweeper {
   isUnderWay(): boolean
 }
 
+/** Findings that are numbers of records. */
+type Count = 'beyondWindow' | 'aheadOfClock' | 'stuckProcessing'
+
 interface Sweep {
   id: string
   kind: SweepKind
@@ -105,6 +108,8 @@ interface Sweep {
 const maxResumeMs = 3_600_000
 /** After this time without a failed record, it is asked again whether filters hide them. */
 const maxBelievedMs = 3_600_000
+/** A recent sweep repeats a count that has failed up to so often in a row: one that always times out would delay each of them. */
+const maxFailedCounts = 5
 
 export function createSweeper(options: SweeperOptions): Sweeper {
   const { backlog, breaker, client, clock, dispatcher, maxRecords, outcomes } = options
@@ -122,8 +127,8 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   let forgottenBefore = -Infinity
   /** Whether lists were last seen to hide what they filter for; and until when they are believed not to, monotonic ms. */
   let filters = { hide: false, believedUntil: -Infinity }
-  /** Counts that recent sweeps repeat: the last one was above 0, or failed. */
-  const recounted = new Set<keyof SweepFindings>()
+  /** How often each count has failed in a row. */
+  const failedCounts: Record<Count, number> = { beyondWindow: 0, aheadOfClock: 0, stuckProcessing: 0 }
   const findings: SweepFindings = {
     ...{ excluded: {}, unreadable: undefined, seenUntil: undefined },
     ...{ beyondWindow: 0, aheadOfClock: 0, stuckProcessing: 0 },
@@ -260,14 +265,9 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   }
 
   /** Updates a count; a failed or unknown one keeps its last number. */
-  async function note(
-    what: 'beyondWindow' | 'aheadOfClock' | 'stuckProcessing',
-    count: Promise<number | 'missed' | undefined>,
-    { tally }: Sweep,
-  ): Promise<void> {
+  async function note(what: Count, count: Promise<number | 'missed' | undefined>, { tally }: Sweep): Promise<void> {
     const counted = await unlessTrouble(count)
-    if (counted === 0) recounted.delete(what)
-    else recounted.add(what)
+    failedCounts[what] = counted === undefined ? failedCounts[what] + 1 : 0
     if (counted === 'missed') {
       tally.incompleteSlices += 1
       // For minutes, such a record may be in neither list.
@@ -290,13 +290,17 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   /** As of now: a list before may have waited for a pause that the platform demanded. */
   const outside = (): ReturnType<typeof outsideOf> => outsideOf(client.now(), window, zone)
 
-  /** Counts those whose time may come. */
-  async function countPassing(current: Sweep): Promise<void> {
+  /** A recent sweep repeats counts that failed, and those of records that may leave by themselves. */
+  async function countOthers(current: Sweep): Promise<void> {
     const { kind, signal } = current
     const stuck = { client, monotonic: clock.monotonic, policy, zone, triedAt: backlog.triedAt }
-    const isWanted = (what: keyof SweepFindings): boolean => kind === 'full' || recounted.has(what)
-    if (isWanted('aheadOfClock')) await note('aheadOfClock', countOutside(client, outside().ahead, signal), current)
-    if (isWanted('stuckProcessing')) await note('stuckProcessing', countStuck(stuck, signal), current)
+    const isWanted = (what: Count): boolean =>
+      kind === 'full' || (failedCounts[what] > 0 && failedCounts[what] <= maxFailedCounts)
+    if (isWanted('beyondWindow')) await note('beyondWindow', countOutside(client, outside().before, signal), current)
+    if (isWanted('aheadOfClock') || findings.aheadOfClock > 0)
+      await note('aheadOfClock', countOutside(client, outside().ahead, signal), current)
+    if (isWanted('stuckProcessing') || findings.stuckProcessing > 0)
+      await note('stuckProcessing', countStuck(stuck, signal), current)
   }
 
   /** Lists the newest hour, then the oldest slices upwards; then counts records outside the window, and stuck ones. */
@@ -318,8 +322,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     findings.excluded = current.excluded
     await sweepRecentIfDue(signal)
     forget()
-    await note('beyondWindow', countOutside(client, outside().before, signal), current)
-    await countPassing(current)
+    await countOthers(current)
     await proveFilters(signal)
     // What was listed while they hid all may be missing.
     if (filters.hide || current.filtersHid) current.tally.incompleteSlices += 1
@@ -330,7 +333,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     forget()
     await listNewest(current)
     noteSkipped(current)
-    await countPassing(current)
+    await countOthers(current)
     schedule.done('recent', current.worked())
   }
 
