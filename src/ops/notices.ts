@@ -321,7 +321,7 @@ function conditionsOf(status: StatusFacts): NoticeCondition[] {
     beyondWindow > 0 && {
       level: 'waiting',
       text: `${counted(beyondWindow, 'failed delivery is', 'failed deliveries are')} older than window.lookback, and not retried.`,
-      advice: `${outsideAdvice} window.notBefore excludes those that nobody wants.`,
+      advice: `${outsideAdvice} Or exclude them by window.notBefore.`,
       ...(openOf(status) > 0 && { isAside: true as const }),
       runbook: 'Expired',
     },
