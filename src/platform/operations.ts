@@ -56,6 +56,8 @@ export interface ListPage {
   /** The response's own page size and total; undefined if absent. */
   size: number | undefined
   total: number | undefined
+  /** A 204: an empty list, or a gateway's response to all. */
+  isBare?: true
 }
 
 function listUrl(webhooksUrl: string, query: ListQuery): URL {
@@ -92,7 +94,8 @@ function readListPage(
   const isError = typeof property(body, 'code') === 'string'
   const omitted = listed === undefined && isObject(page) && !isError ? 0 : undefined
   const total = wholeNumber(property(page, 'totalElements')) ?? omitted
-  const rows = listed ?? (total !== undefined && total <= first ? [] : undefined)
+  const isBare = body === undefined
+  const rows = listed ?? (isBare || (total !== undefined && total <= first) ? [] : undefined)
   if (!Array.isArray(rows)) return undefined
   if (onRow !== undefined) for (const row of rows) onRow(row)
   if (onExactRow !== undefined) for (const row of (rowsOf(parseExact(text)) ?? []) as unknown[]) onExactRow(row)
@@ -104,6 +107,7 @@ function readListPage(
     rows: rows.length,
     size: size === 0 ? undefined : size,
     total,
+    ...(isBare && { isBare }),
   }
 }
 

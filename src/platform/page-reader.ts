@@ -40,6 +40,7 @@ function joined(parts: readonly ListPage[]): ListPage {
     size: told.every((size) => size !== undefined) ? told.reduce((sum, size) => sum + size, 0) : undefined,
     // The list may shrink between two parts.
     total: totals.length === 0 ? undefined : Math.max(...totals),
+    ...(parts.some(({ isBare }) => isBare) && { isBare: true as const }),
   }
 }
 

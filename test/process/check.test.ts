@@ -145,6 +145,12 @@ describe('what is wrong, and what is not', () => {
       [/\nFAILED +list call [^\n]*; 7 rows could not be read: eventDateTime is not a date-time such as/],
     ],
     [
+      'a gateway that responds with 204 to all lists',
+      { readings: { emptyList: 'nothing' } },
+      0,
+      [/\nwarning +list call +response in \d+ ms; without a total\n +-> a list of all records is a 204, too: if there/],
+    ],
+    [
       'a filter that hides failed records',
       {
         readings: { statusHides: true },

@@ -385,6 +385,7 @@ export function createSimulatedPlatform({ scenario, timeline, sequence, watch }:
     const total = pages?.totals === 'none' ? undefined : found.length
     const told = { own: size, asked: askedSize, none: undefined }[pages?.told ?? 'own']
     const isTold = told !== undefined || total !== undefined
+    if (page.length === 0 && habits.emptyList === '') return { status: 204, body: '', views: [], rows: 0 }
     const none = page.length === 0 && isTold ? habits.emptyList : undefined
     const data = none ?? `"data":{"webhooks":[${page.map(rowOf).join()}]}`
     const totals = { totalElements: total, totalPages: total && Math.ceil(total / size) }

@@ -43,6 +43,7 @@ const emptyLists = ['"data":{}', '"data":{"webhooks":null}', '"data":null'] as c
 
 export const oddReadings = {
   'empty lists have no array': withHabits((draw) => ({ emptyList: draw.pick(emptyLists) })),
+  'empty lists are 204': withHabits(() => ({ emptyList: '' })),
   'zeros are omitted': withHabits(() => ({ emptyList: '"data":{}', omitsZeros: true })),
   'numbers as texts': withHabits(() => ({ numbersAsTexts: true })),
   'odd lifetimes of tokens': withHabits((draw) => ({ expiresIn: draw.pick(['300', '', 0]), tokenLifeSeconds: 300 })),

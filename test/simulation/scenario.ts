@@ -116,7 +116,7 @@ export interface Habits {
   statusCase: 'lower' | 'capital' | 'upper'
   /** No response of the API has a Date. */
   withoutDate?: true
-  /** How a list without rows writes its `data`, if not with an empty array. */
+  /** How a list without rows writes its `data`, if not with an empty array; without any text, it is a 204. */
   emptyList?: string
   /** Responses have no zeros and nulls. */
   omitsZeros?: true

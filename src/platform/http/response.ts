@@ -134,8 +134,10 @@ function problemOf(code: string, body: unknown): string {
   return foreignText(typeof message === 'string' && message !== '' ? `${code}: ${message}` : code).replace(/\.$/, '')
 }
 
+const noContent = 204
+
 /**
- * Parses and classifies a response. `ok` means 2xx with a JSON body that is no error; the caller checks its shape. The code of
+ * Parses and classifies a response. `ok` means 2xx with a JSON body that is no error, or 204 with none; the caller checks its shape. The code of
  * an invalid status counts under any HTTP status: the platform responded, not a gateway.
  */
 export function classify(response: HttpResponse): ClassifiedResponse {
@@ -147,7 +149,7 @@ export function classify(response: HttpResponse): ClassifiedResponse {
   if (code !== undefined)
     return { reason: reason === 'ok' ? 'other' : reason, body, code, problem: problemOf(code, body) }
   if (reason !== 'ok') return { reason, body, code }
-  return { reason: isObject(body) ? 'ok' : 'invalid-body', body, code }
+  return { reason: isObject(body) || response.status === noContent ? 'ok' : 'invalid-body', body, code }
 }
 
 /**
