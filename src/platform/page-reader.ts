@@ -23,6 +23,9 @@ const comfortableBytes = 2 * 1024 * 1024
 /** More of them in a row mean a platform that ignores the size. */
 const maxOversized = 3
 
+/** So few rows are refused for another reason than their number. */
+const fewRows = 5
+
 /** After so many single rows, more are tried: those that timed out may have met an outage. */
 const maxOneRowReads = 20
 
@@ -95,8 +98,7 @@ export function createPageReader(
     } catch (error) {
       const reason = error instanceof PlatformFailure ? error.reason : undefined
       if (reason === 'bad-request' && isSizeInDoubt && !isQuestion) {
-        // Where one row is refused as well, the size is not the reason.
-        isSizeInDoubt = size > 1
+        isSizeInDoubt = size > fewRows
         limit = largest = isSizeInDoubt ? smallerThan(size) : maxPageSize
         if (isSizeInDoubt) return undefined
       }

@@ -58,7 +58,7 @@ test.each<[what: string, Reply, list: string, retry: string, learned: string]>([
     `${status}`,
     { status, body: { code: 'svc.x' } },
     // The first list asks for fewer and fewer rows.
-    `bad-request ${status} 5`,
+    `bad-request ${status} 4`,
     'rejected bad-request',
     ok,
   ]),
