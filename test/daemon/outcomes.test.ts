@@ -142,6 +142,17 @@ test('an event whose list shows nothing is searched by its second', async () => 
   expect(await daemon.metric('outcomes_total', { outcome: 'recovered' })).toBe(1)
 })
 
+test('a platform that ignores the event of a list is asked for one only once', async () => {
+  await using day = await beginDay({ delivery: { mode: 'async', delayMs: 100 }, ignores: ['eventId'] })
+  // So far apart that no call serves two of them.
+  day.seed(20, [100, 12], { spread: 'even' })
+  const daemon = await day.start({ RECONCILER_RETRY_MAX_PER_SECOND: '1' })
+  await daemon.goOn(2)
+  expect(await daemon.metric('outcomes_total', { outcome: 'recovered' })).toBe(20)
+  const ofEvents = daemon.requests.filter(({ url }) => url.searchParams.has(listParameter.eventId))
+  expect(ofEvents.length).toBe(1)
+})
+
 test('a record alone that no list can show is given up in time', async () => {
   await using day = await beginDay({ delivery: { mode: 'async', delayMs: 9 * hourMs } })
   seed(day, 1)

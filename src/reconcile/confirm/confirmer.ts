@@ -13,7 +13,7 @@ import type { PlatformBreaker } from '../retry/platform-breaker.ts'
 import { asked } from '../sweep/list-slice.ts'
 import type { UnreadableEvent } from '../sweep/sweep-report.ts'
 import type { Outcomes } from './outcomes.ts'
-import { afterPage, ownSearches, planSearches, type Search } from './searches.ts'
+import { afterPage, isUnfiltered, ownSearches, planSearches, type Search } from './searches.ts'
 
 export interface ConfirmOptions {
   client: Pick<PlatformClient, 'list' | 'now' | 'ping'>
@@ -60,6 +60,8 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
   /** Monotonic ms. */
   let roundAt = -Infinity
   let unreadable: UnreadableSum | undefined
+  /** The platform has shown other events than the one that was searched: each such search would read its whole list. */
+  let ignoresEvents = false
 
   const dueAt = ({ awaiting }: FailedRecord): number => awaiting?.checkAt ?? Infinity
   const isDue = (record: FailedRecord): boolean => dueAt(record) <= roundAt
@@ -101,6 +103,7 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
   async function advance(search: Search, round: Round): Promise<Search[]> {
     const { records } = search
     if (!records.some(isDue)) return []
+    if (search.kind === 'event' && ignoresEvents) return narrower('event', records.filter(isDue))
     const askedAt = clock.monotonic()
     const filter: Partial<ListQuery> =
       search.kind === 'event' ? { eventId: records[0]?.eventId ?? '' } : asked(search.span)
@@ -108,6 +111,7 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
     try {
       const response = await client.list({ ...filter, page: search.page, size: maxPageSize }, round.signal, 'confirm')
       round.failures = 0
+      ignoresEvents ||= isUnfiltered(search, response)
       take(response, askedAt, round)
       const next = afterPage(search, response, records.filter(isDue))
       if (next.length === 0) takeAbsent(search, askedAt)

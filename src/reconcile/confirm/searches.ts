@@ -91,13 +91,17 @@ function afterSpan(search: Search, response: ListPage, left: readonly FailedReco
   return [sorted.slice(0, middle), sorted.slice(middle)].flatMap(searchesOf)
 }
 
-/** True if a record's own search may have another page. */
-function goesOn(search: Search, { records, rows, size }: ListPage): boolean {
-  if (search.kind === 'second') return search.page + 1 < maxPages
+/** True for rows of other events than the one that was searched: the platform ignores the filter, and shows its whole list. */
+export function isUnfiltered(search: Search, { records }: ListPage): boolean {
   const wanted = search.records[0]?.eventId.toLowerCase()
-  // A platform that ignores the filter shows its whole list.
-  const isForeign = records.some(({ eventId }) => eventId !== '' && eventId.toLowerCase() !== wanted)
-  return !isForeign && rows >= (size ?? maxPageSize) && search.page + 1 < maxEventPages
+  return search.kind === 'event' && records.some(({ eventId }) => eventId !== '' && eventId.toLowerCase() !== wanted)
+}
+
+/** True if a record's own search may have another page. */
+function goesOn(search: Search, response: ListPage): boolean {
+  if (search.kind === 'second') return search.page + 1 < maxPages
+  const isFull = response.rows >= (response.size ?? maxPageSize)
+  return !isUnfiltered(search, response) && isFull && search.page + 1 < maxEventPages
 }
 
 /** The searches that follow a page; none once the records' own search has ended. */
