@@ -120,7 +120,7 @@ export function sweepConditions(status: StatusFacts): NoticeCondition[] {
       !isListReported(status) && {
         level: 'waiting',
         text: `No list call has succeeded since ${clockTime(since, now)} UTC: ${callText({ reason })}.`,
-        advice: "Nothing to do unless this lasts for 15 min: then ask the platform's operator.",
+        advice: "If it lasts for 15 min, ask the platform's operator.",
         runbook: 'SweepStalled',
       },
     listsWaitMs > passingListMs && {

@@ -63,6 +63,15 @@ test.each<[string, Partial<StatusState>, RegExp[]]>([
     ],
   ],
   [
+    'the same in a pause that the platform demands',
+    { ...sweepFailed, sweeps: [], ...throttled(300_000), progressDueAt: incidentNow },
+    [
+      /^waiting: No list call has succeeded since .* If it lasts for 15 min, ask the platform's operator\.$/,
+      /^waiting: The platform demands a pause/,
+      /^working: 1 delivery leaves/,
+    ],
+  ],
+  [
     'no token while no retry is tried',
     {
       tokenTrouble: {
