@@ -1,4 +1,5 @@
 // A platform that limits the rate is used to its limit: nothing fails by that alone, and new failures are seen in time. @see docs/architecture.md "Retry plan"
+import type { Limit } from '../../../sandbox/api/limits.ts'
 import { isSweepPage } from '../asked.ts'
 import type { SimulatedRecord } from '../platform.ts'
 import { perSecondOf } from '../readings-limits.ts'
@@ -28,11 +29,19 @@ export function createLimitsWatcher(options: WatcherOptions): Watcher {
   const isUnnamed = limit?.status === 503 && limit.retryAfter === 'absent'
   /** The limit of one subscription is none of the others. */
   const limitedAlone = limit?.subscription
-  const perSecond = limitedAlone === undefined ? limit && perSecondOf(limit) : config.platform.maxRequestsPerSecond
+  const perSecond = limitedAlone === undefined ? limit && steadyPerSecond(limit) : config.platform.maxRequestsPerSecond
   const countedFrom = startedAt + (limitedAlone === undefined ? learnedAfterMs : foundAfterMs)
   const isCounted = (plan?: PlannedRecord): boolean => limitedAlone === undefined || plan?.subscription !== limitedAlone
   const isOfLists = limit?.operations.includes('list') === true
   const seen = new Set<string>()
+
+  /** Calls that leave at even times arrive sooner or later, each by its latency: a bucket without a burst refuses what comes too soon. */
+  function steadyPerSecond(of: Limit): number {
+    const spacingMs = 1000 / perSecondOf(of)
+    const [least, most] = scenario.habits.latency
+    const isEven = of.kind === 'bucket' && of.burst === 1
+    return 1000 / (spacingMs + (isEven ? Math.min(spacingMs, (most - least) / 2) : 0))
+  }
 
   /** For how long a failed record has been free to be found. */
   function unseenMs({ eventAt, failedAt }: SimulatedRecord): number {
