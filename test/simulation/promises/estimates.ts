@@ -23,6 +23,8 @@ export function createEstimatesWatcher(options: WatcherOptions): Watcher {
   const { exercise, expectations, knowledge, platform, scenario, timeline, violate } = options
   const changes = changesOf(scenario)
   let said: Said[] = []
+  /** True once this process has seen that a success did not last. */
+  let hasRelapsed = false
   /** Time of the next try that was said, and what was said. */
   let next: { from: number; to: number; saidAt: number; text: string; operation: Operation } | undefined
 
@@ -56,6 +58,12 @@ export function createEstimatesWatcher(options: WatcherOptions): Watcher {
   /** The end of one that fails again is not said. */
   function noteFailed(id: string): void {
     for (const { ids, text } of said) if (text.includes('that fail again')) ids.delete(id)
+  }
+
+  /** Until the first success that does not last, the platform's word is all that there is. */
+  function noteRelapse(): void {
+    if (!hasRelapsed) said = []
+    hasRelapsed = true
   }
 
   function checkDone(): void {
@@ -112,6 +120,7 @@ export function createEstimatesWatcher(options: WatcherOptions): Watcher {
       if (call.operation === 'retry' && status === 429) for (const { ids } of said) ids.delete(call.id)
     },
     fact(fact) {
+      if (fact.type === 'outcome' && fact.isRelapse) noteRelapse()
       if (fact.type === 'outcome' && fact.outcome === 'failed-again') noteFailed(fact.webhookId)
     },
     sent(call) {
