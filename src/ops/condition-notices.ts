@@ -148,13 +148,13 @@ export function deadReason(status: StatusFacts): NoticeCondition {
 }
 
 /**
- * The level of `deliveries` that keep failing. Ten need a person, counted together with those that fail in other ways and those
- * `givenUp`, so that the level stays when one kind turns into another. Fewer are `waiting` once nothing else is open, because their
- * number varies by chance.
+ * The level of deliveries that keep failing. Ten need a person, whichever way they fail, counted together with those `givenUp`, so
+ * that the level stays when one kind turns into another. Fewer are `waiting` once the incident is over: for minutes, nothing else
+ * was open. A single other one that comes and goes does not change the level each time.
  */
-function levelOf(deliveries: number, status: StatusFacts, givenUp = 0): NoticeReason['level'] {
-  if (status.refusedAgain + status.unattempted + givenUp >= minRefused) return 'trouble'
-  return deliveries < openOf(status) ? 'working' : 'waiting'
+function levelOf({ incident, refusedAgain, unattempted }: StatusFacts, givenUp = 0): NoticeReason['level'] {
+  if (refusedAgain + unattempted + givenUp >= minRefused) return 'trouble'
+  return incident?.endedAt === null ? 'working' : 'waiting'
 }
 
 /** A sentence for each of the causes with the most such deliveries. */
@@ -176,7 +176,7 @@ export function unattemptedReason(status: StatusFacts): NoticeCondition {
   const { causes, unattempted } = status
   if (unattempted === 0) return false
   return {
-    level: levelOf(unattempted, status),
+    level: levelOf(status),
     text: unattemptedText(status),
     deliveries: unattempted,
     detail: detailOf(causes.list, status, (cause) => cause.unattempted),
@@ -203,7 +203,7 @@ export function refusedReason(status: StatusFacts): NoticeCondition {
     return ` ${responds(responseStatusCode)}${type}`
   }
   return {
-    level: levelOf(records, status, exhaustedOf(ids, causes.list)),
+    level: levelOf(status, exhaustedOf(ids, causes.list)),
     text: refusedText(records, refusing),
     deliveries: records,
     detail: detailOf(refusing, status, ({ refusedAgain }) => refusedAgain, what),

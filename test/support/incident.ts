@@ -1,4 +1,5 @@
 // An incident as the status shows it: thousands of deliveries missing for three causes, an hour of history, some exhausted.
+import type { Incident } from '../../src/observe/incident.ts'
 import type { HistoryStep } from '../../src/observe/history.ts'
 import { noEndless } from '../../src/reconcile/retry/summary.ts'
 import type { StatusState } from '../../src/ops/status-document.ts'
@@ -95,6 +96,13 @@ export function incidentCauses(): Causes {
     ],
     oldestExhaustedAt: incidentNow - 90 * hourMs,
   }
+}
+
+/** An incident that has just begun. */
+export const begunIncident: Incident = {
+  ...{ since: new Date(incidentNow), endedAt: null, begunBefore: false, oldestEvent: null, unlistedUntil: null },
+  ...{ peak: 0, recovered: 0, leftWithoutRetry: 0, expired: 0, longestSeconds: null, gates: [] },
+  ...{ failedAgain: 0, causes: [], exhausted: 0, backingOff: 0 },
 }
 
 export function anIncident(changes: Partial<StatusState> = {}): StatusState {

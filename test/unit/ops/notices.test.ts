@@ -4,7 +4,7 @@ import { gateNames, gateTable, type Gate } from '../../../src/reconcile/retry/ga
 import { doneOf, seenText } from '../../../src/ops/figures.ts'
 import type { StatusState, StatusSummary } from '../../../src/ops/status-document.ts'
 import { toStatus } from '../../../src/ops/status.ts'
-import { aCause, ofOneType, incidentNow, noDecisions, refusing } from '../../support/incident.ts'
+import { aCause, begunIncident, ofOneType, incidentNow, noDecisions, refusing } from '../../support/incident.ts'
 import { aCircuit, aStatusState, noCauses, shut, throttled } from '../../support/status.ts'
 
 const minuteMs = 60_000
@@ -12,6 +12,7 @@ const swept = { lastFullSweepAt: incidentNow - 12_000, lastCompleteSweepAt: inci
 const incomplete = { lastCompleteSweepAt: incidentNow - 60_000 }
 const blocked = { ...noDecisions, blocked: 10 }
 const bothOf = (counts: StatusState['failed']) => ({ failed: counts, expiring: counts })
+const nineRefused = { failed: { ...noDecisions, 'backing-off': 9 }, endless: refusing(9) }
 const threeDue = bothOf({ ...noDecisions, due: 3 })
 const threeBlocked = bothOf({ ...noDecisions, blocked: 3 })
 const sweepFailed = {
@@ -160,11 +161,11 @@ describe('the headline', () => {
     'trouble: 8 deliveries have left the window undelivered: no more retries. 11 deliveries are missing, 10 of them not retried any more.':
       [{ failed: { ...noDecisions, due: 1, exhausted: 2 }, expired: 8 }],
     'working: The receiver keeps failing 9 deliveries. 10 deliveries are missing.': [
-      { failed: { ...noDecisions, 'backing-off': 10 }, endless: refusing(9) },
+      { failed: { ...noDecisions, 'backing-off': 10 }, endless: refusing(9), incident: begunIncident },
     ],
-    'waiting: The receiver keeps failing 9 deliveries.': [
-      { failed: { ...noDecisions, 'backing-off': 9 }, endless: refusing(9) },
-    ],
+    // Another one has just arrived: the level stays until the incident is over.
+    'working: The receiver keeps failing 9 deliveries.': [{ ...nineRefused, incident: begunIncident }],
+    'waiting: The receiver keeps failing 9 deliveries.': [nineRefused],
     'trouble: The receiver keeps failing 10 deliveries.': [
       { failed: { ...noDecisions, 'backing-off': 10 }, endless: refusing(10) },
     ],
