@@ -8,6 +8,8 @@ import type { WatcherOptions } from './promises/watcher.ts'
 const minuteMs = 60_000
 /** So many in a row are no chance; so few are none of a receiver that never fails otherwise, by an answer that no single record causes. */
 const [surelyDead, probablyDead] = [9, 3]
+/** What a receiver did longer ago is forgotten. */
+const recallMs = 10 * minuteMs
 
 export interface Streaks {
   note(fact: TelemetryEvent): void
@@ -27,8 +29,9 @@ export function createStreaks({
     string,
     { at: number; sentAt: number; id: string; eventType: string; isRepeated: boolean; code: number | null }[]
   >()
-  /** When the last retry that was taken was sent. */
+  /** When the last retry that was taken was sent, and when one before it was last known to have failed, as it may be shown meanwhile. */
   const takenOf = new Map<string, number>()
+  const failedBefore = new Map<string, number>()
   const hasOthers = scenario.records.some(({ kind }) => kind === 'poison' || kind === 'unwanted')
 
   return {
@@ -39,19 +42,20 @@ export function createStreaks({
       // A failure is known later than a success that was sent after it.
       if (fact.outcome === 'recovered') {
         takenOf.set(id, Math.max(sentAt, takenOf.get(id) ?? -Infinity))
-        failures.set(
-          id,
-          (failures.get(id) ?? []).filter((one) => one.sentAt > sentAt),
-        )
+        const row = failures.get(id) ?? []
+        const [newer, older] = [row.filter((one) => one.sentAt > sentAt), row.filter((one) => one.sentAt <= sentAt)]
+        failures.set(id, newer)
+        failedBefore.set(id, Math.max(failedBefore.get(id) ?? -Infinity, ...older.map(({ at }) => at)))
       } else if (sentAt > (takenOf.get(id) ?? -Infinity)) {
         const { eventType, isRepeated, responseStatusCode: code, webhookId } = fact
         const failed = { at: timeline.now(), sentAt, id: webhookId, eventType, isRepeated, code }
         failures.getOrInsertComputed(id, () => []).push(failed)
-      }
+      } else failedBefore.set(id, timeline.now())
     },
     forget() {
       failures.clear()
       takenOf.clear()
+      failedBefore.clear()
     },
     deadSince({ plan, subscriptionId }, known) {
       const receiver = scenario.subscriptions[plan.subscription] ?? 0
@@ -76,7 +80,8 @@ export function createStreaks({
       if (isRefusing && new Set(own.slice(0, surelyDead).map(({ eventType }) => eventType)).size < 2) return Infinity
       if (known === 'surely')
         return Math.max(outage.from, first.at + 5 * minuteMs, counted[surelyDead - 1]?.at ?? Infinity)
-      const isPlain = counted === all && flaky === 0 && outages.length === 1 && !hasOthers
+      const hasFailed = (failedBefore.get(subscriptionId) ?? -Infinity) > first.at - recallMs
+      const isPlain = counted === all && flaky === 0 && outages.length === 1 && !hasOthers && !hasFailed
       const shown = counted[(isPlain ? probablyDead : surelyDead) - 1]?.at ?? Infinity
       // Two minutes from the first failure that is known to a retry that fails: it may hang for a minute before either is seen.
       const last = all.find(({ at, sentAt }) => at >= shown && sentAt >= first.at + 2 * minuteMs)
