@@ -9,7 +9,9 @@ export interface CallKeys {
   late: string
 }
 
-const authorities = 'check the certificate authorities that this host trusts (NODE_EXTRA_CA_CERTS)'
+/** OpenSSL has the same code for an unknown authority and for a missing intermediate certificate. */
+const unverified =
+  'its certificate cannot be verified: name its authority in NODE_EXTRA_CA_CERTS, which is read only when the process starts, and check that the server sends its intermediate certificates'
 const otherHost = 'its certificate is for another host: check the host in the URL, DNS, and any proxy between'
 
 const tlsAdviceByCode: Readonly<Record<string, string>> = {
@@ -25,7 +27,7 @@ const unknownIssuer = /SELF_SIGNED|UNABLE_TO_GET_ISSUER|UNABLE_TO_VERIFY|CERT_UN
 
 /** Without a known code: the most frequent cause. */
 function tlsAdvice(code: string | undefined): string {
-  if (code === undefined || unknownIssuer.test(code)) return authorities
+  if (code === undefined || unknownIssuer.test(code)) return unverified
   return (
     tlsAdviceByCode[code] ?? 'the TLS handshake failed: check that this address speaks TLS, and any proxy in between'
   )
@@ -37,6 +39,7 @@ const causeByCode: Readonly<Record<string, string>> = {
   EAI_AGAIN: 'DNS does not respond',
   EHOSTUNREACH: 'there is no route to its host',
   ENETUNREACH: 'there is no route to its network',
+  UND_ERR_CONNECT_TIMEOUT: 'no connection comes about',
 }
 
 const proxyVariables = 'HTTPS_PROXY (or HTTP_PROXY), and NO_PROXY'
@@ -67,11 +70,17 @@ const encodingAdvice = (code: string): string =>
 
 type Advise = (keys: CallKeys, code: string | undefined) => string
 
+const connectionAdvice: Advise = ({ address }, code = '') =>
+  `${causeByCode[code] ?? 'the connection failed'}: check ${address}, the network path, and that the server is up`
+
 const adviceByReason: Readonly<Partial<Record<Reason, Advise>>> = {
   tls: (_, code) => tlsAdvice(code),
-  connection: ({ address }, code = '') =>
-    `${causeByCode[code] ?? 'the connection failed'}: check ${address}, the network path, and that the server is up`,
-  timeout: ({ address, late }) => `it timed out: check ${address} and the network path, or ${late}`,
+  connection: connectionAdvice,
+  timeout(keys, code = '') {
+    // Its own deadline, which no key changes.
+    if (code in causeByCode) return connectionAdvice(keys, code)
+    return `it timed out: check ${keys.address} and the network path, or ${keys.late}`
+  },
   redirect: ({ address }) => `redirects are not followed: check ${address}`,
   'not-found': ({ address }) => `there is nothing at this path: check ${address}`,
   intercepted: ({ address }) =>

@@ -12,6 +12,8 @@ test.each<[Reason, string | undefined, RegExp]>([
   ['tls', 'CERT_NOT_YET_VALID', /clock/],
   ['tls', 'DEPTH_ZERO_SELF_SIGNED_CERT', /NODE_EXTRA_CA_CERTS/],
   ['tls', 'UNABLE_TO_GET_ISSUER_CERT_LOCALLY', /NODE_EXTRA_CA_CERTS/],
+  // Also a file that was replaced after the start, and a server that sends its certificate alone.
+  ['tls', 'UNABLE_TO_VERIFY_LEAF_SIGNATURE', /read only when the process starts.*intermediate certificates/],
   ['tls', 'EPROTO', /handshake failed/],
   ['tls', undefined, /NODE_EXTRA_CA_CERTS/],
   ['connection', 'ECONNREFUSED', /^nothing listens there: check platform\.baseUrl/],
@@ -28,6 +30,8 @@ test.each<[Reason, string | undefined, RegExp]>([
   ['timeout', 'PROXY_UND_ERR_HEADERS_TIMEOUT', /^the proxy cannot be used: timed out: check HTTPS_PROXY/],
   ['tls', 'PROXY_CERT_HAS_EXPIRED', /^the proxy cannot be used: its certificate has expired.*HTTPS_PROXY/],
   ['timeout', undefined, /platform\.requestTimeout/],
+  ['timeout', 'DEADLINE', /platform\.requestTimeout/],
+  ['timeout', 'UND_ERR_CONNECT_TIMEOUT', /^no connection comes about: (?!.*requestTimeout)/],
   ['redirect', undefined, /check platform\.baseUrl/],
   ['invalid-body', undefined, /check platform\.baseUrl/],
   ['intercepted', undefined, /in its place: check platform\.baseUrl, then have it allow the call/],
