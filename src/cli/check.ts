@@ -15,7 +15,6 @@ import type { Connection } from '../platform/connection.ts'
 import { createUnreadableSum, unreadableText } from '../platform/record.ts'
 import type { TimeZone } from '../platform/time-zone.ts'
 import { maxPageSize } from '../platform/wire.ts'
-import { callAdvice } from '../platform/http/call-advice.ts'
 import type { HttpTransport, Reason, Transport } from '../platform/http/http.ts'
 import { proxyFromEnvironment, unusedExceptions } from '../platform/http/proxy.ts'
 import { failureOf, problemOf, unlessTrouble, type CallFailure } from '../reconcile/platform-trouble.ts'
@@ -131,16 +130,13 @@ function timeZoneFinding(zone: string, newestAgoMs: number | undefined): Finding
   return failed(exitCode.incomplete, `the platform's events are in the future when read in ${zone}`, advice)
 }
 
-const receiverKeys = { address: 'receiver.healthUrl', late: 'have it respond in 2 s' }
-
 /** The finding for receiver.healthUrl. */
 function receiverFinding(healthUrl: string | undefined, health: Health | undefined): Finding {
   if (healthUrl === undefined || health === undefined) return skipped('receiver.healthUrl is not set')
-  const { detail, failure, up } = health
+  const { advice = 'bring the receiver up, or check receiver.healthUrl', detail, up } = health
   const found = `${withoutQuery(healthUrl)}: ${detail}`
   if (up) return okUnless(found)
-  const mend = (failure && callAdvice(failure, receiverKeys)) ?? 'bring the receiver up, or check receiver.healthUrl'
-  return failed(exitCode.incomplete, found, `nothing is retried until it returns 2xx: ${mend}`)
+  return failed(exitCode.incomplete, found, `nothing is retried until it returns 2xx: ${advice}`)
 }
 
 /** A finding and its value, without which later steps are skipped. */

@@ -12,7 +12,7 @@ import { expiryWarningMs } from '../reconcile/window.ts'
 import { toDate } from '../runtime/instant.ts'
 import { booksStatus } from './books-status.ts'
 import type { Causes, CauseStatus } from './causes.ts'
-import { failureText } from './words.ts'
+import { failureText, sentence } from './words.ts'
 
 /** `well`; `working`: recovery proceeds automatically; `waiting`: for something transient or intended; `trouble`: a person is needed. */
 export type Level = 'well' | 'working' | 'waiting' | 'trouble'
@@ -83,7 +83,7 @@ const toLeadership = ({ identity, isLeading, lastingProblem, leader, problem, si
   isLasting: lastingProblem !== undefined,
 })
 
-function toGate({ call, gate, opensInMs, since, subscriptions }: ShutGate) {
+function toGate({ advice: own, call, gate, opensInMs, since, subscriptions }: ShutGate) {
   const { advice, adviceFor, reason, runbook } = describeGate(gate)
   return {
     gate,
@@ -92,7 +92,7 @@ function toGate({ call, gate, opensInMs, since, subscriptions }: ShutGate) {
     opensInSeconds: opensInMs === undefined ? null : toSeconds(opensInMs),
     call: call ?? null,
     reason,
-    advice: (call && adviceFor?.[call.reason]) ?? advice,
+    advice: own === undefined ? ((call && adviceFor?.[call.reason]) ?? advice) : sentence(own),
     runbook: runbook ?? null,
   }
 }

@@ -1,6 +1,6 @@
 // An incident of the whole daemon, in its log and its status: nothing is retried while the receiver is dead.
 import { expect, test } from 'vitest'
-import type { HttpRequest } from '../../src/platform/http/http.ts'
+import { TransportError, type HttpRequest } from '../../src/platform/http/http.ts'
 import { beginDay, minuteMs, withControl, withReceiver, type Day, type Reply } from '../support/daemon.ts'
 
 /** The health address of a receiver; the sandbox has the platform alone. */
@@ -89,4 +89,21 @@ test('a pause that the platform demands counts whole, though nothing happens mea
   isPaused = true
   await scene.goOn(1, 30 * minuteMs)
   expect(scene.ops().status().incident?.gates).toEqual([{ gate: 'throttled', seconds: 29 * 60 }])
+})
+
+test('a health URL whose certificate cannot be verified: the receiver itself may be up', async () => {
+  await using day = await beginDay()
+  const { goOn, ops } = await day.start(
+    withReceiver,
+    health(() => {
+      throw new TransportError('tls', 'CERT_HAS_EXPIRED')
+    }),
+  )
+  fail(day)
+  await goOn(1)
+  expect(ops().status().summary).toMatchObject({
+    headline: 'The receiver fails its health check: receiver.healthUrl does not return 2xx. 1 delivery is missing.',
+    detail: expect.stringContaining('tls (CERT_HAS_EXPIRED)') as string,
+    advice: expect.stringMatching(/^Its certificate has expired: /) as string,
+  })
 })

@@ -58,8 +58,8 @@ export const gateTable = {
   'receiver-down': {
     level: 'trouble',
     blocks: 'everything',
-    reason: 'The receiver is down: receiver.healthUrl does not return 2xx.',
-    advice: 'Bring the receiver up; retries resume automatically.',
+    reason: 'The receiver fails its health check: receiver.healthUrl does not return 2xx.',
+    advice: 'Bring the receiver up, or check receiver.healthUrl; retries resume automatically.',
     runbook: 'ReceiverDown',
   },
   unauthorized: {
@@ -167,6 +167,8 @@ export interface ShutGate {
   opensInMs?: number | undefined
   /** The last failed call, for a gate of the platform breaker. */
   call?: FailedCall | undefined
+  /** Replaces the advice of the table. */
+  advice?: string | undefined
 }
 
 /** The role of this instance. */
@@ -180,7 +182,7 @@ export interface GateSources {
   retriesEnabled: boolean
   leadership: Leadership
   pause: Pick<Pause, 'list' | 'of'>
-  receiver: Pick<ReceiverHealth, 'isDown' | 'since'>
+  receiver: Pick<ReceiverHealth, 'isDown' | 'last' | 'since'>
   breaker: Pick<PlatformBreaker, 'gate' | 'since' | 'allows' | 'pingAt' | 'call'>
   rate: Pick<RateLimiter, 'pausedForMs'>
   subscriptions: {
@@ -273,7 +275,9 @@ export function createGates(sources: GateSources): Gates {
         }
         if (!isShut[gate]()) return []
         const call = isBreakers(gate) ? { call: breaker.call() } : {}
-        return [{ gate, since: since[gate]?.(), subscriptions: undefined, opensInMs: opensInMs[gate]?.(), ...call }]
+        const advice = gate === 'receiver-down' ? receiver.last()?.advice : undefined
+        const opens = opensInMs[gate]?.()
+        return [{ gate, since: since[gate]?.(), subscriptions: undefined, opensInMs: opens, advice, ...call }]
       })
     },
   }

@@ -1,4 +1,5 @@
 // Polls the receiver's health URL, so that no attempt is wasted on a dead receiver. @see docs/architecture.md "Circuits"
+import { callAdvice } from '../../platform/http/call-advice.ts'
 import { isSuccess, TransportError, type Transport } from '../../platform/http/http.ts'
 import { onWallClock, type Clock } from '../../runtime/clock.ts'
 
@@ -7,8 +8,8 @@ export interface ReceiverEvent {
   up: boolean
   /** Its response (`HTTP 503`), or the reason why none arrived (`connection (ECONNREFUSED)`). */
   detail: string
-  /** Without a response. */
-  failure?: Pick<TransportError, 'reason' | 'code'>
+  /** Without a response: what to do. The receiver may be up all the same, and its address or certificate wrong. */
+  advice?: string | undefined
 }
 
 export interface ReceiverHealthOptions {
@@ -34,6 +35,7 @@ export interface ReceiverHealth {
   run(signal: AbortSignal): Promise<void>
 }
 
+const keys = { address: 'receiver.healthUrl', late: 'have it respond in 2 s' }
 const intervalMs = 5000
 const timeoutMs = 2000
 /** A health response is short, and its body is ignored. */
@@ -68,8 +70,7 @@ export function createReceiverHealth(options: ReceiverHealthOptions): ReceiverHe
     } catch (error) {
       if (!(error instanceof TransportError)) throw error
       // `too-large` hides the status, so the receiver counts as down: a long error page must not allow retries.
-      const { code, reason } = error
-      return { up: false, detail: `${reason} (${code})`, failure: { reason, code } }
+      return { up: false, detail: `${error.reason} (${error.code})`, advice: callAdvice(error, keys) }
     }
   }
 

@@ -113,7 +113,7 @@ test.each<[string, Partial<StatusState>, RegExp]>([
   [
     'a receiver that is down while nothing is missing',
     { ...shut('receiver-down'), seenUntil: incidentNow - minuteMs },
-    /^The receiver is down: .* Nothing is missing of events up to 11:59:00 UTC; newer failures are not known yet\./,
+    /^The receiver fails its health check: .* Nothing is missing of events up to 11:59:00 UTC; newer failures are not known yet\./,
   ],
   [
     'tokens that are refused',

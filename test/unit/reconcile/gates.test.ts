@@ -13,7 +13,7 @@ function opensInMs(
     retriesEnabled: true,
     leadership: { isLeading: () => true, since: () => 0 },
     pause: { list: () => [], of: () => undefined },
-    receiver: { isDown: () => false, since: () => undefined },
+    receiver: { isDown: () => false, last: () => undefined, since: () => undefined },
     breaker: {
       gate: () => 'platform',
       since: () => 0,

@@ -78,12 +78,13 @@ test.each<[Health, boolean, string]>([
   [299, true, 'HTTP 299'],
   [300, false, 'HTTP 300'],
   [new TransportError('too-large', 'CODE'), false, 'too-large (CODE)'],
+  [new TransportError('tls', 'CERT_HAS_EXPIRED'), false, 'tls (CERT_HAS_EXPIRED)'],
 ])('retries are blocked unless it answers 2xx: %s is up: %s', async (health, up, detail) => {
   const { clock, receiver, told } = startScene(health)
   await clock.advance(10 * intervalMs)
   expect([receiver.isDown(), receiver.last()?.up, receiver.last()?.detail]).toEqual([!up, up, detail])
-  const failure = typeof health === 'object' && { failure: { reason: 'too-large', code: 'CODE' } }
-  expect(told).toEqual([{ type: 'receiver', up, detail, ...failure }])
+  const advice = detail.startsWith('tls') ? /^its certificate has expired/ : undefined
+  expect(told).toEqual([{ type: 'receiver', up, detail, advice: advice && (expect.stringMatching(advice) as string) }])
 })
 
 test('retries are blocked before the first answer, as soon as it is down, and when the last answer is too old', async () => {
