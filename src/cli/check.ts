@@ -94,7 +94,7 @@ export function certificateFinding(
     const advice = 'set the certificate that belongs to the key, or the key that belongs to the certificate'
     return problem(`it belongs to another key (${keyFingerprint})`, advice)
   }
-  if (notAfter <= now) return problem(`it expired at ${show(notAfter)}`, renew)
+  if (notAfter <= now) return problem(`it expired at ${show(notAfter)}`, `check this host's clock; else ${renew}`)
   if (notBefore > now) {
     const advice = "check this host's clock; else wait, or make a new pair"
     return problem(`it is not valid before ${show(notBefore)}`, advice)

@@ -62,7 +62,7 @@ function openCertificate(
   const mismatch = mismatchOf(certificate, key.current())
   if (mismatch !== undefined) log.event('certificate_invalid', { file, problem: mismatch }, 'warn')
   if (certificate.notAfter <= now) {
-    const problem = `expired at ${new Date(certificate.notAfter).toISOString()}; the platform rejects every token request`
+    const problem = `expired at ${new Date(certificate.notAfter).toISOString()} by this host's clock; after its expiry the platform rejects every token request`
     log.event('certificate_invalid', { file, problem })
   }
   return source

@@ -5,7 +5,7 @@ import { maxLately } from '../reconcile/retry/receiver-responses.ts'
 import { count, counted } from '../runtime/counted.ts'
 import type { CauseStatus } from './causes.ts'
 import { meaningOf, responds, type NoticeReason } from './circuit-notice.ts'
-import { openOf, refusedText, unattemptedText } from './figures.ts'
+import { openOf, platformNow, refusedText, unattemptedText } from './figures.ts'
 import type { StatusFacts } from './status-document.ts'
 import { callText, clockTime, response, retryExhausted, sentence, span, subscriptionName, waitText } from './words.ts'
 
@@ -287,8 +287,9 @@ export function zoneNotice({ aheadOfClock, timeZone }: StatusFacts): Pick<Notice
 /** Remaining validity from which the certificate is reported. */
 const certificateWarningMs = 30 * 86_400_000
 
-export function certificateReason({ certificateExpires: at, now }: StatusFacts): NoticeCondition {
-  const leftMs = (at?.getTime() ?? Infinity) - now.getTime()
+/** By the platform's time: it is the platform that rejects an expired one, and this host's clock may be wrong. */
+export function certificateReason({ certificateExpires: at, ...status }: StatusFacts): NoticeCondition {
+  const leftMs = (at?.getTime() ?? Infinity) - platformNow(status).getTime()
   if (leftMs >= certificateWarningMs) return false
   const isPast = leftMs <= 0
   return {

@@ -23,6 +23,8 @@ test.each([
   expect(step).toMatchObject({ verdict })
   expect(step.exitCode).toBe(code)
   expect(step.advice === undefined).toBe(verdict === 'ok')
+  // The host's clock may be wrong, and is not yet compared.
+  if (code === 78 && !('keyFingerprint' in changes)) expect(step.advice).toContain("check this host's clock")
 })
 
 test.each([

@@ -66,6 +66,16 @@ test.each<[string, Partial<StatusState>, RegExp]>([
   ],
   ['an expired certificate', { certificateExpiresAt: incidentNow }, /^The certificate has expired/],
   [
+    'a certificate that has expired by the time of the platform',
+    { certificateExpiresAt: incidentNow + 86_400_000, skewMs: { auth: 86_400_000, api: 86_400_000 } },
+    /^The certificate has expired/,
+  ],
+  [
+    'a certificate that has expired by the clock of this host alone',
+    { certificateExpiresAt: incidentNow - 60_000, skewMs: { auth: -120_000, api: -120_000 } },
+    /^The certificate expires in /,
+  ],
+  [
     'several paused subscriptions, with what is known of each, and that there are more',
     {
       ...shut('subscription-paused'),
