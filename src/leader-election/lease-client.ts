@@ -245,7 +245,10 @@ export function createLeaseClient(options: LeaseClientOptions): LeaseClient {
       return await transport({ method, url: new URL(url), headers, ...text, ...limits })
     } catch (error) {
       if (!(error instanceof TransportError)) throw error
-      const advice = error.reason === 'tls' ? `check ${authorityFile}` : 'check the network policy and the API server'
+      const advice =
+        error.reason === 'tls'
+          ? `check ${authorityFile}, and the API server's certificate`
+          : 'check the network policy and the API server'
       const message = `the Kubernetes API at ${origin} is unreachable (${error.reason}, ${error.code}): ${advice}`
       throw new LeaseFailure('unreachable', message)
     }

@@ -4,6 +4,9 @@ import { getCACertificates, setDefaultCACertificates } from 'node:tls'
 import 'reflect-metadata'
 import {
   BasicConstraintsExtension,
+  ExtendedKeyUsage,
+  ExtendedKeyUsageExtension,
+  Extension,
   SubjectAlternativeNameExtension,
   X509CertificateGenerator,
   type X509Certificate,
@@ -11,6 +14,12 @@ import {
 
 const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' }
 const dayMs = 86_400_000
+
+/** Why a certificate is not fit for a server. */
+const flaws = {
+  'for clients': new ExtendedKeyUsageExtension([ExtendedKeyUsage.clientAuth]),
+  'with an unknown critical extension': new Extension('1.2.3.4', true, Uint8Array.of(5, 0)),
+}
 
 export interface ServerCredentials {
   key: string
@@ -21,7 +30,7 @@ export interface Authority extends Disposable {
   /** Its own certificate (PEM). */
   pem: string
   /** A certificate for a host; it ends `endsInDays` from now, which may be past. */
-  issue(host: string, endsInDays?: number): Promise<ServerCredentials>
+  issue(host: string, endsInDays?: number, flaw?: keyof typeof flaws): Promise<ServerCredentials>
 }
 
 async function keyPair(): Promise<webcrypto.CryptoKeyPair> {
@@ -50,7 +59,7 @@ export async function trustedAuthority(): Promise<Authority> {
   setDefaultCACertificates([...before, root.toString('pem')])
   return {
     pem: root.toString('pem'),
-    async issue(host, endsInDays = 10) {
+    async issue(host, endsInDays = 10, flaw) {
       const own = await keyPair()
       const certificate = await X509CertificateGenerator.create({
         serialNumber: '02',
@@ -61,7 +70,10 @@ export async function trustedAuthority(): Promise<Authority> {
         signingAlgorithm: algorithm,
         publicKey: own.publicKey,
         signingKey: keys.privateKey,
-        extensions: [new SubjectAlternativeNameExtension([{ type: 'dns', value: host }])],
+        extensions: [
+          new SubjectAlternativeNameExtension([{ type: 'dns', value: host }]),
+          ...(flaw === undefined ? [] : [flaws[flaw]]),
+        ],
       })
       return { key: await pemOf(own.privateKey), cert: certificate.toString('pem') }
     },

@@ -16,15 +16,17 @@ const undiciTimers = createRequire(import.meta.url)('undici/lib/util/timers.js')
 const patch = { method: 'PATCH', body: '{}' } as const
 
 let authority: Authority
-let [good, forPlatform, expired, forOther]: ServerCredentials[] = []
+let [good, forPlatform, expired, forOther, forClients, odd]: ServerCredentials[] = []
 
 beforeAll(async () => {
   authority = await trustedAuthority()
-  ;[good, forPlatform, expired, forOther] = await Promise.all([
+  ;[good, forPlatform, expired, forOther, forClients, odd] = await Promise.all([
     authority.issue('localhost'),
     authority.issue('platform.example'),
     authority.issue('localhost', -1),
     authority.issue('other.example'),
+    authority.issue('localhost', 1, 'for clients'),
+    authority.issue('localhost', 1, 'with an unknown critical extension'),
   ])
 })
 
@@ -55,6 +57,8 @@ describe('a PATCH never leaves', () => {
   test.each([
     ['whose certificate has expired', 'CERT_HAS_EXPIRED', () => expired],
     ['whose certificate is for another host', 'ERR_TLS_CERT_ALTNAME_INVALID', () => forOther],
+    ['whose certificate is for clients alone', 'INVALID_PURPOSE', () => forClients],
+    ['whose certificate has an unknown critical extension', 'UNSPECIFIED', () => odd],
     ['that speaks TLS 1.1 alone', 'ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION', () => good && { ...good, ...tooOld }],
   ])('to a server %s: %s', async (_, code, credentials) => {
     await using server = await startTlsServer(credentials())

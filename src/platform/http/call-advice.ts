@@ -12,25 +12,28 @@ export interface CallKeys {
 /** OpenSSL has the same code for an unknown authority and for a missing intermediate certificate. */
 const unverified =
   'its certificate cannot be verified: name its authority in NODE_EXTRA_CA_CERTS, which is read only when the process starts, and check that the server sends its intermediate certificates'
+const unfit =
+  'its certificate, or that of an issuer, is not fit for a server (purpose, key length or algorithm): have its operator replace it'
 const otherHost = 'its certificate is for another host: check the host in the URL, DNS, and any proxy between'
 
 const tlsAdviceByCode: Readonly<Record<string, string>> = {
   ERR_TLS_CERT_ALTNAME_INVALID: otherHost,
   HOSTNAME_MISMATCH: otherHost,
-  CERT_HAS_EXPIRED: "its certificate has expired: have its operator renew it, and check this host's clock",
+  CERT_HAS_EXPIRED:
+    "its certificate has expired, or that of an issuer: have its operator renew it, and check this host's clock",
   CERT_NOT_YET_VALID: "its certificate is not valid yet: check this host's clock, then ask its operator",
   CERT_REVOKED: 'its certificate was revoked: ask its operator',
+  INVALID_CA: unfit,
+  INVALID_PURPOSE: unfit,
+  PATH_LENGTH_EXCEEDED: unfit,
+  UNSPECIFIED: unfit,
 }
 
-/** Codes for a certificate whose issuer is not trusted here. */
-const unknownIssuer = /SELF_SIGNED|UNABLE_TO_GET_ISSUER|UNABLE_TO_VERIFY|CERT_UNTRUSTED|INVALID_CA/
+const handshake = 'the TLS handshake failed: check that this address speaks TLS, and any proxy in between'
 
-/** Without a known code: the most frequent cause. */
-function tlsAdvice(code: string | undefined): string {
-  if (code === undefined || unknownIssuer.test(code)) return unverified
-  return (
-    tlsAdviceByCode[code] ?? 'the TLS handshake failed: check that this address speaks TLS, and any proxy in between'
-  )
+/** The other codes are of a certificate. A renewed authority of the same name has `CERT_SIGNATURE_FAILURE`. */
+function tlsAdvice(code = ''): string {
+  return tlsAdviceByCode[code] ?? (/^(EPROTO|ERR_)/.test(code) ? handshake : unverified)
 }
 
 const causeByCode: Readonly<Record<string, string>> = {

@@ -107,7 +107,9 @@ const maxHeaderSize = 128 * 1024
 
 /** undici's timeouts for head and body are disabled, except a proxy's. */
 const timeoutCodes = new Set(['UND_ERR_CONNECT_TIMEOUT', 'UND_ERR_HEADERS_TIMEOUT', 'ETIMEDOUT'])
-const tlsCode = /^(ERR_TLS|ERR_SSL|CERT_|CRL_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_|HOSTNAME_MISMATCH|EPROTO)/
+/** `UNSPECIFIED`: Node's code for a certificate that OpenSSL rejects for a reason without a code, such as a weak key. */
+const tlsCode =
+  /^(ERR_TLS|ERR_SSL|CERT_|CRL_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_|HOSTNAME_MISMATCH|EPROTO|INVALID_(CA|PURPOSE)$|PATH_LENGTH_|UNSPECIFIED$)/
 
 /** Prefix of a proxy's codes: it refused a tunnel (`PROXY_STATUS_407`), or was unreachable (`PROXY_ECONNREFUSED`). */
 export const proxyCodePrefix = 'PROXY_'

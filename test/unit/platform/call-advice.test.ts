@@ -14,7 +14,12 @@ test.each<[Reason, string | undefined, RegExp]>([
   ['tls', 'UNABLE_TO_GET_ISSUER_CERT_LOCALLY', /NODE_EXTRA_CA_CERTS/],
   // Also a file that was replaced after the start, and a server that sends its certificate alone.
   ['tls', 'UNABLE_TO_VERIFY_LEAF_SIGNATURE', /read only when the process starts.*intermediate certificates/],
+  // A renewed authority, of the same name.
+  ['tls', 'CERT_SIGNATURE_FAILURE', /NODE_EXTRA_CA_CERTS/],
+  ['tls', 'INVALID_PURPOSE', /not fit for a server/],
+  ['tls', 'UNSPECIFIED', /not fit for a server/],
   ['tls', 'EPROTO', /handshake failed/],
+  ['tls', 'ERR_SSL_WRONG_VERSION_NUMBER', /handshake failed/],
   ['tls', undefined, /NODE_EXTRA_CA_CERTS/],
   ['connection', 'ECONNREFUSED', /^nothing listens there: check platform\.baseUrl/],
   ['connection', 'ENOTFOUND', /^DNS does not know its host: check platform\.baseUrl/],
