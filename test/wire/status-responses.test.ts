@@ -254,7 +254,12 @@ test.each<[args: string[], answer: object, code: number, said: string, state?: P
   [['probe'], { circuits: 0, underWay: 0 }, 0, 'no circuit waits for a probe'],
   [['probe'], { circuits: 0, underWay: 1 }, 1, '1 probe is under way', {}],
   [['probe'], { circuits: 0, underWay: 0, platform: true }, 0, 'within 30 s: check the status', {}],
-  [['probe'], { circuits: 2, underWay: 1, platform: true }, 0, 'within 30 s; 2 probes wait: the receiver fails its health check'],
+  [
+    ['probe'],
+    { circuits: 2, underWay: 1, platform: true },
+    0,
+    'within 30 s; 2 probes wait: the receiver fails its health check',
+  ],
   [['probe', '--json'], { circuits: 1, underWay: 0 }, 0, '"schemaVersion":2'],
 ])('%j, answered %j', async (args, answer, code, said, state = shut('receiver-down')) => {
   const blocked = status({ ...seen, ...state })

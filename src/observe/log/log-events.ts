@@ -225,7 +225,11 @@ export const logEvents = {
     '`problem` says what to do. At debug if the reason is already known.',
   ],
   lease_available: [['info'], 'lease recovered', '`failures` counts the calls that failed before.'],
-  receiver_down: [['warn'], 'receiver fails its health check, retries blocked', '`receiver.healthUrl` does not return 2xx.'],
+  receiver_down: [
+    ['warn'],
+    'receiver fails its health check, retries blocked',
+    '`receiver.healthUrl` does not return 2xx.',
+  ],
   receiver_up: [['info'], 'receiver is up', '`receiver.healthUrl` returns 2xx.'],
   circuit_opened: [
     ['warn', 'debug'],

@@ -175,9 +175,8 @@ describe('the headline', () => {
     'trouble: Subscription one returns HTTP 503: 10 deliveries wait.': [
       { failed: blocked, ...both(shut('paused', incidentNow), open) },
     ],
-    'trouble: The receiver fails its health check: receiver.healthUrl does not return 2xx. 10 deliveries are missing.': [
-      { failed: blocked, ...both(shut('receiver-down'), open) },
-    ],
+    'trouble: The receiver fails its health check: receiver.healthUrl does not return 2xx. 10 deliveries are missing.':
+      [{ failed: blocked, ...both(shut('receiver-down'), open) }],
     'trouble: The platform cannot be listed: timed out. At least 2 deliveries are missing.': [
       { failed: { ...noDecisions, exhausted: 2 }, ...sweepFailed },
     ],
