@@ -93,7 +93,7 @@ test('a pause that the platform demands counts whole, though nothing happens mea
 
 test('a health URL whose certificate cannot be verified: the receiver itself may be up', async () => {
   await using day = await beginDay()
-  const { goOn, ops } = await day.start(
+  const { goOn, lines, ops } = await day.start(
     withReceiver,
     health(() => {
       throw new TransportError('tls', 'CERT_HAS_EXPIRED')
@@ -106,4 +106,6 @@ test('a health URL whose certificate cannot be verified: the receiver itself may
     detail: expect.stringContaining('tls (CERT_HAS_EXPIRED)') as string,
     advice: expect.stringMatching(/^Its certificate has expired/) as string,
   })
+  const advice = expect.stringMatching(/^its certificate has expired/) as string
+  expect(lines.find(({ event }) => event === 'receiver_down')?.fields).toMatchObject({ advice })
 })

@@ -100,7 +100,7 @@ export interface LogFields {
   standing_by: Own<FactOf<'standing-by'>>
   lease_unavailable: Own<FactOf<'lease-unavailable'>> & StillFailing
   lease_available: { failures: number }
-  receiver_down: Pick<FactOf<'receiver'>, 'detail'>
+  receiver_down: Pick<FactOf<'receiver'>, 'advice' | 'detail'>
   receiver_up: Pick<FactOf<'receiver'>, 'detail'>
   circuit_opened: Own<Omit<FactOf<'circuit'>, 'forgotten'>>
   circuit_closed: Pick<FactOf<'circuit'>, 'forgotten' | 'subscriptionId' | 'to'>

@@ -201,7 +201,8 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
         case 'circuit':
           return logCircuit(event)
         case 'receiver':
-          return log.event(event.up ? 'receiver_up' : 'receiver_down', { detail: event.detail })
+          if (event.up) return log.event('receiver_up', { detail: event.detail })
+          return log.event('receiver_down', { detail: event.detail, advice: event.advice })
         case 'operator':
           return logOperator(event)
         case 'token-refreshed':

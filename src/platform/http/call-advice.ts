@@ -13,7 +13,7 @@ export interface CallKeys {
 const unverified =
   'its certificate cannot be verified: name its authority in NODE_EXTRA_CA_CERTS, which is read only when the process starts, and check that the server sends its intermediate certificates'
 const unfit =
-  'its certificate, or that of an issuer, is not fit for a server (purpose, key length or algorithm): have its operator replace it'
+  'its certificate, or that of an issuer, is not fit for a server, for example by its purpose, key length or algorithm: have its operator replace it'
 const otherHost = 'its certificate is for another host: check the host in the URL, DNS, and any proxy between'
 
 const tlsAdviceByCode: Readonly<Record<string, string>> = {
