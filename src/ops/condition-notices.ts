@@ -32,16 +32,20 @@ const momentMs = 60_000
 /** Why there is no new token, since the first failed request. */
 export function tokenReasonsOf({ now, tokenExpires, tokenTrouble }: StatusFacts): NoticeReason[] {
   if (tokenTrouble === null) return []
-  const { advice, by, host, kind, nextTry, reason, since, status } = tokenTrouble
+  const { advice, by, code, host, kind, nextTry, reason, since, status } = tokenTrouble
   const isHeld = tokenExpires !== null && tokenExpires > now
   const forMs = now.getTime() - since.getTime()
   const shown = `the identity host (${host}): ${callText({ reason, status })}`
-  const refusing = 'The platform rejects each access token as soon as it is issued.'
-  const missing = isHeld ? `The access token is not renewed by ${shown}.` : `No access token from ${shown}.`
+  const unsigned = `the assertion cannot be signed${code === undefined ? '' : ` (${code})`}`
+  const texts = {
+    'identity-host': isHeld ? `The access token is not renewed by ${shown}.` : `No access token from ${shown}.`,
+    api: 'The platform rejects each access token as soon as it is issued.',
+    signature: `${isHeld ? 'The access token is not renewed' : 'No access token'}: ${unsigned}.`,
+  }
   return [
     {
       level: !isHeld || kind === 'rejected' || forMs >= passingTokenMs ? 'trouble' : 'waiting',
-      text: by === 'api' ? refusing : missing,
+      text: texts[by],
       detail: [
         `Since ${clockTime(since, now)} UTC.`,
         ...(isHeld ? [`The current token is valid until ${clockTime(tokenExpires, now)} UTC.`] : []),

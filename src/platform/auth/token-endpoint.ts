@@ -39,7 +39,7 @@ const maxResponseBytes = 64 * 1024
 
 /** The result for an assertion that could not be signed. */
 function unsigned(error: unknown): Refused {
-  const failed = { kind: 'transient', reason: 'other' } as const
+  const failed = { kind: 'transient', reason: 'other', isUnsigned: true } as const
   if (!(error instanceof SignCommandError))
     return { ...failed, detail: 'the assertion could not be signed with the private key' }
   const { advice, code, message } = error

@@ -20,6 +20,8 @@ export interface Refused {
   reason: Exclude<Reason, 'ok'>
   /** Undefined without a response. */
   status?: number
+  /** The assertion could not be signed: the identity host was not asked. */
+  isUnsigned?: true
   /** The OAuth error code, scrubbed. */
   oauthError?: string | undefined
   /** `error_description`, scrubbed, at most 200 characters. */

@@ -51,8 +51,8 @@ export interface TokenCache {
 
 /** Requests that failed since the last token. Times in epoch ms by the host's present clock. */
 export interface TokenTrouble extends Pick<Refused, 'kind' | 'reason' | 'status'> {
-  /** `api`: the API rejects all tokens that the identity host issues. */
-  by: 'identity-host' | 'api'
+  /** `api`: the API rejects all tokens that the identity host issues; `signature`: the assertion could not be signed. */
+  by: 'identity-host' | 'api' | 'signature'
   host: string
   since: number
   nextTryAt: number
@@ -201,8 +201,10 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
     const isRefusedByApi = refused === undefined
     const since = isRefusedByApi ? apiRefusesSince() : failingSince
     if (since === undefined) return undefined
+    const byOther = isRefusedByApi ? 'api' : 'identity-host'
     return {
-      ...{ by: isRefusedByApi ? 'api' : 'identity-host', host: options.tokenUrl.host, kind, reason, advice },
+      ...{ by: refused?.result.isUnsigned === true ? 'signature' : byOther, host: options.tokenUrl.host },
+      ...{ kind, reason, advice },
       ...(refused?.result.status !== undefined && { status: refused.result.status }),
       since: onWallClock(clock, since),
       nextTryAt: onWallClock(clock, Math.max(refreshDueAt(), clock.monotonic())),

@@ -98,6 +98,11 @@ test.each<[string, Partial<StatusState>, RegExp]>([
     { tokenExpiresAt: incidentNow - 1, tokenTrouble, ...shut('no-token') },
     /^No access token from the identity host \(id\.example\): HTTP 503\. .*Since 11:58:00 UTC\. The next try is in 30 s\.$/,
   ],
+  [
+    'a request that cannot be signed',
+    { tokenTrouble: { ...tokenTrouble, by: 'signature', reason: 'other', code: 'SIGN_COMMAND_TIMEOUT' } },
+    /^No access token: the assertion cannot be signed \(SIGN_COMMAND_TIMEOUT\)\./,
+  ],
   ['a token that has come', shut('no-token'), /^Access token obtained: calls resume\./],
   [
     'a platform that answers again',

@@ -32,6 +32,7 @@ test('how a program failed to sign is said, and what to do', async () => {
   const { cache, events } = tokenWorld({ key: { ...fakeKeySource(), current: () => key } })
   const message = 'no access token: auth.signCommand ended with 1: "no token"'
   await expect(cache.get()).rejects.toMatchObject({ kind: 'transient', message, advice: 'run it by hand' })
+  expect(cache.trouble()).toMatchObject({ by: 'signature', code: 'SIGN_COMMAND_FAILED' })
   const [description, code] = ['auth.signCommand ended with 1: "no token"', 'SIGN_COMMAND_FAILED']
   expect(events).toEqual([expect.objectContaining({ type: 'token-refreshed', result: 'transient', description, code })])
 })
