@@ -198,6 +198,7 @@ export function createParts(options: DaemonOptions): DaemonParts {
   const asked = {
     ...{ lister, policy, seenWindow, clock, zone: connection.zone },
     reconciler: () => current,
+    isListFailing: () => progress.state().sweeps.at(-1)?.result === 'failed',
     turn: createTurns(clock),
   }
   const jobs = createJobs({ ...asked, random, emit, maxRecords: config.backlog.maxRecords })
@@ -304,10 +305,7 @@ export function createParts(options: DaemonOptions): DaemonParts {
     pause: sharedPause(),
     metrics,
     progress,
-    records: createRecords({
-      ...asked,
-      isListFailing: () => progress.state().sweeps.at(-1)?.result === 'failed',
-    }),
+    records: createRecords(asked),
     snapshot,
     status,
     emit,

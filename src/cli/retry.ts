@@ -21,7 +21,7 @@ import {
 } from './format.ts'
 import type { Io } from './io.ts'
 import { createMoments } from './moments.ts'
-import { selectionOf, ways } from './selection.ts'
+import { selectionOf, ways, type SelectionBody } from './selection.ts'
 
 /** The response of `/-/retry`. @see docs/status.md "Retry jobs" */
 export interface JobDocument extends Pick<JobView, 'blockedBy' | 'job' | 'state' | 'sums'> {
@@ -72,6 +72,11 @@ async function withRecords(daemon: Daemon, job: JobDocument, io: Io): Promise<Jo
     if (page.next === null) return { ...job, retried }
     cursor = `&cursor=${encodeURIComponent(page.next)}`
   }
+}
+
+/** Records of a dry run that the job would send. */
+function unsentOf({ sums }: JobDocument): number {
+  return sums.asked - sums.awaiting
 }
 
 const barWidth = 20
@@ -178,23 +183,24 @@ function jobText(job: JobDocument, isDryRun: boolean, shown: TextShown): string 
   const { instance, sums } = job
   const remarks = paragraphs(remarksOf(job), shown)
   if (!isDryRun) {
-    const sent = sums.asked - sums.left - sums.waiting
-    return `${cell(instance)}: ${counted(sent, 'retry', 'retries')}\n${sumsText(job)}${badTable(job, width)}${remarks}`
+    return `${cell(instance)}: ${counted(job.retried.length, 'retry', 'retries')}\n${sumsText(job)}${badTable(job, width)}${remarks}`
   }
   const left = [
     ...(sums.exhausted > 0 ? [`${count(sums.exhausted)} exhausted (--exhausted retries them)`] : []),
     ...(sums.excluded > 0 ? [`${count(sums.excluded)} excluded (only by webhook id)`] : []),
   ]
-  const would = `Would be retried: ${count(sums.asked)} of ${counted(sums.found, 'failed record')}.`
+  const would = `Would be retried: ${count(unsentOf(job))} of ${counted(sums.found, 'failed record')}.`
+  const sent =
+    sums.awaiting > 0 ? ` Under way: ${counted(sums.awaiting, 'awaits its outcome', 'await their outcome')}.` : ''
   const alone = left.length > 0 ? ` Left alone: ${left.join(', ')}.` : ''
-  return paragraph(`${cell(instance)}: ${would}${alone} Nothing was changed.`, width) + remarks
+  return paragraph(`${cell(instance)}: ${would}${sent}${alone} Nothing was changed.`, width) + remarks
 }
 
 /** True when the person agrees. @throws UsageError without a terminal */
 async function isWanted(plan: JobDocument, options: CommandFlags, io: Io): Promise<boolean> {
-  const { instance, sums } = plan
-  if (options.yes === true || sums.asked <= maxUnasked) return true
-  const what = `${visibleText(instance)}: retry ${counted(sums.asked, 'record')}`
+  const unsent = unsentOf(plan)
+  if (options.yes === true || unsent <= maxUnasked) return true
+  const what = `${visibleText(plan.instance)}: retry ${counted(unsent, 'record')}`
   if (io.ask === undefined) throw new UsageError(`${what}: more than ${maxUnasked} need --yes`)
   const typed = await io.ask(`${what}? [y/N] `, io.signal)
   return /^y(?:es)?$/i.test((typed ?? '').trim())
@@ -205,8 +211,13 @@ async function cancel(daemon: Daemon, job: string, io: Io): Promise<JobDocument>
   return askJob(daemon, `/${job}`, { method: 'DELETE' }, { ...io, signal: new AbortController().signal })
 }
 
-/** Follows the retry to its end, or until the signal or --timeout. */
-async function retryAll(daemon: Daemon, request: object, options: CommandFlags, io: Io): Promise<JobDocument> {
+/** Runs a job to its end, or until the signal or --timeout. */
+async function runJob(
+  daemon: Daemon,
+  request: { selection: SelectionBody; dryRun?: true },
+  options: CommandFlags,
+  io: Io,
+): Promise<JobDocument> {
   const { timeout = Infinity } = options
   const end = io.clock.monotonic() + timeout
   const late = new AbortController()
@@ -221,8 +232,9 @@ async function retryAll(daemon: Daemon, request: object, options: CommandFlags, 
     return await follow(daemon, request, show, { ...io, signal })
   } catch (error) {
     if (isAbort(error, signal)) {
-      if (known === undefined) throw unconfirmed(daemon)
-      return { ...(await cancel(daemon, known.job, io)), stoppedBy: late.signal.aborted ? 'timeout' : 'interrupted' }
+      if (known !== undefined)
+        return { ...(await cancel(daemon, known.job, io)), stoppedBy: late.signal.aborted ? 'timeout' : 'interrupted' }
+      throw request.dryRun === true ? error : unconfirmed(daemon)
     }
     if (known === undefined || !(error instanceof CommandFailure)) throw error
     const rest = 'Unsent records are still failed: run the command again for them.'
@@ -242,18 +254,20 @@ export async function retryCommand(
   if (selection === undefined) throw new UsageError(`no records are selected: ${ways}`)
   const daemon = findDaemon(io, options, name)
   const request = { selection, exhausted: options.exhausted, rate: options.rate }
-  const isDryRun = name === 'plan' || options.dryRun === true
   const isSmall = selection.webhooks !== undefined && selection.webhooks.length <= maxUnasked
+  let isDryRun = name === 'plan' || options.dryRun === true
   let job: JobDocument | undefined
   if (isDryRun || !(isSmall || options.yes === true)) {
-    job = await follow(daemon, { ...request, dryRun: true }, () => undefined, io)
+    job = await runJob(daemon, { ...request, dryRun: true }, options, io)
+    io.signal.throwIfAborted()
+    isDryRun ||= job.stoppedBy === 'timeout'
     if (!isDryRun && !(await isWanted(job, options, io))) {
       io.stderr.write('Nothing was retried.\n')
       return exitCode.incomplete
     }
   }
   if (!isDryRun || job === undefined) {
-    const ended = await retryAll(daemon, request, options, io)
+    const ended = await runJob(daemon, request, options, io)
     job = await withRecords(daemon, ended, { ...io, signal: new AbortController().signal })
   }
   const shown = job

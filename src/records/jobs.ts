@@ -90,6 +90,7 @@ export function createJobs(options: JobsOptions): Jobs {
   /** Requests that the signal of its end withdraws need no walk over the records. */
   function end(job: RetryJob, stoppedBy?: StoppedJob): void {
     if (job.state === 'ended') return
+    if (job.state === 'listing') job.listing.incomplete ??= 'The job ended before all records were searched for.'
     const left = job.sums.waiting
     job.blockedBy = gatesOf(waitingOf(job))
     Object.assign(job.sums, { waiting: 0, left: job.sums.left + left })
@@ -220,11 +221,11 @@ export function createJobs(options: JobsOptions): Jobs {
       job.listing.incomplete ??= 'The platform could not be fully listed.'
     }
     job.ending.signal.throwIfAborted()
+    job.state = 'running'
     if (job.dryRun) {
       end(job, 'dry-run')
       return
     }
-    job.state = 'running'
     endIfDone(job)
     if (job.rate !== undefined) await feed(job, job.rate)
   }

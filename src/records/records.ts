@@ -83,6 +83,9 @@ export function gapsOf({ backlog, sweeper }: Reconciler, seen: SeenWindow): stri
   return joined(gaps) ?? (seen === 'part' ? 'The last full sweep did not see the whole window.' : undefined)
 }
 
+/** Why the backlog may lack failures since the last sweep. */
+export const newerUnknown = 'The last sweep failed: newer failures are not known.'
+
 /** Why there may be more unprocessed deliveries; undefined if there are none. */
 function bookGapsOf({ books }: Reconciler): string | undefined {
   const state = books.state()
@@ -161,7 +164,7 @@ export function createRecords({
     const { isLast, page } = await finishInTurns(pageOf(all, { fits, after, limit }), turn)
     const last = isLast ? undefined : page.at(-1)
     const gaps = gapsOf(current, seenWindow())
-    const newer = isListFailing() ? 'The last sweep failed: newer failures are not known.' : undefined
+    const newer = isListFailing() ? newerUnknown : undefined
     const batches = inBatches(page, (entry) => {
       const situation = situationOf(entry.subscriptionId)
       return explainRecord(entry, { policy, situation, isSelected: true, ...(group && { status: 'successful' }) })

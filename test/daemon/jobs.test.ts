@@ -1,34 +1,20 @@
 // Retry jobs of the whole daemon, beside a sandbox: each record that an operator asks for is sent once, and has an outcome or a reason.
 import { expect, test } from 'vitest'
-import type { JobDocument } from '../../src/cli/retry.ts'
 import { beginDay, minuteMs, type Day, type RunningDaemon } from '../support/daemon.ts'
+import { balanced, startJob } from '../support/jobs.ts'
 
 /** Failed records of half a day ago, which are not due for hours: 9 tries of the daemon's own would be needed. */
 const seed = (day: Day, count: number, attempts = 30): string[] =>
   day.seed(count, [14, 12], { attempts, subscriptions: 2 })
 
-async function start(daemon: RunningDaemon, body: object): Promise<string> {
-  const { job, status } = await daemon.job('POST', '', body)
-  expect(status).toBe(200)
-  return job
-}
-
 const named = { selection: { since: '1d' }, exhausted: true }
-const ends = ['recovered', 'failed-again', 'unknown', 'refused', 'resolved', 'underway', 'absent', 'left'] as const
-
-/** Its sums agree: all that was found has its place. */
-function balanced({ sums }: JobDocument): void {
-  const { asked, awaiting, excluded, exhausted, found, waiting } = sums
-  expect(found).toBe(asked + excluded + exhausted)
-  expect(asked).toBe(waiting + awaiting + ends.reduce((sum, name) => sum + sums[name], 0))
-}
 
 test('exhausted records go out because an operator asked, and are in outcomes, metrics and audit as all others', async () => {
   await using day = await beginDay()
   seed(day, 120)
   const daemon = await day.start()
   expect(day.sandbox.stats.requests.retry).toEqual({})
-  const id = await start(daemon, named)
+  const id = await startJob(daemon, named)
   await daemon.goOn(2)
   const job = await daemon.job('GET', `/${id}`)
   expect(job).toMatchObject({ state: 'ended', stoppedBy: null, sums: { found: 120, asked: 120, recovered: 120 } })
@@ -57,7 +43,7 @@ test.each(['up', 'down'] as const)(
     seed(day, 60)
     const daemon = await day.start()
     if (state === 'down') day.sandbox.receiver.down()
-    const ids = [await start(daemon, named), await start(daemon, named)]
+    const ids = [await startJob(daemon, named), await startJob(daemon, named)]
     // A dead receiver gets few at once: the job waits for its circuits.
     for (let n = 0; n < 200 && (await daemon.job('GET', `/${ids[0]}`)).state !== 'ended'; n += 1) await daemon.goOn(1)
     for (const id of ids) {
@@ -76,8 +62,8 @@ test('a job that is deleted leaves what was not sent, as it was; another that wa
   seed(day, 40)
   const daemon = await day.start()
   await daemon.ops().control.pause.pause()
-  const [first, second] = [await start(daemon, named), await start(daemon, named)]
-  const none = await start(daemon, { selection: { since: '1d', type: 'none' } })
+  const [first, second] = [await startJob(daemon, named), await startJob(daemon, named)]
+  const none = await startJob(daemon, { selection: { since: '1d', type: 'none' } })
   await daemon.goOn(1)
   expect(await daemon.job('GET', `/${none}`)).toMatchObject({ state: 'ended', sums: { asked: 0 }, blockedBy: [] })
   const waiting = await daemon.job('GET', `/${first}`)
@@ -99,28 +85,28 @@ test('without exhausted the attempt limit holds; a rate is kept; a dry run chang
   await using day = await beginDay()
   seed(day, 5)
   const daemon = await day.start()
-  const dry = await start(daemon, { selection: { since: '1d' }, dryRun: true })
-  const whole = await start(daemon, { ...named, dryRun: true })
-  const limited = await start(daemon, { selection: { since: '1d' } })
+  const dry = await startJob(daemon, { selection: { since: '1d' }, dryRun: true })
+  const whole = await startJob(daemon, { ...named, dryRun: true })
+  const limited = await startJob(daemon, { selection: { since: '1d' } })
   await day.clock.advance(10)
   expect(await daemon.job('GET', `/${dry}`)).toMatchObject({ stoppedBy: 'dry-run', sums: { exhausted: 5, asked: 0 } })
   expect(await daemon.job('GET', `/${whole}`)).toMatchObject({ stoppedBy: 'dry-run', sums: { asked: 5, left: 5 } })
   expect(await daemon.job('GET', `/${limited}`)).toMatchObject({ state: 'ended', sums: { exhausted: 5, asked: 0 } })
   expect(day.sandbox.stats.requests.retry).toEqual({})
-  const id = await start(daemon, { ...named, rate: 0.1 })
+  const id = await startJob(daemon, { ...named, rate: 0.1 })
   await day.clock.advance(25_000)
   expect(day.sandbox.stats.requests.retry).toEqual({ 200: 3 })
   await day.clock.advance(minuteMs)
   expect(await daemon.job('GET', `/${id}`)).toMatchObject({ state: 'ended', sums: { recovered: 5 } })
   // It is kept for an hour after its end, and 50 of them at most.
   await day.clock.advance(61 * minuteMs)
-  const last = await start(daemon, { ...named, dryRun: true })
+  const last = await startJob(daemon, { ...named, dryRun: true })
   expect((await daemon.job('GET', `/${id}`)).status).toBe(404)
   for (let count = 0; count < 50; count += 1) {
-    await start(daemon, { ...named, dryRun: true })
+    await startJob(daemon, { ...named, dryRun: true })
     await day.clock.advance(10)
   }
-  await start(daemon, { ...named, dryRun: true })
+  await startJob(daemon, { ...named, dryRun: true })
   expect((await daemon.job('GET', `/${last}`)).status).toBe(404)
 })
 
@@ -137,7 +123,7 @@ test('a job with a rate goes on beside a subscription that is paused, and keeps 
   const daemon = await day.start()
   const { others, paused } = await withOthers(daemon)
   await daemon.ops().control.pause.pause({ subscriptionId: paused })
-  const id = await start(daemon, { ...named, rate: 1 })
+  const id = await startJob(daemon, { ...named, rate: 1 })
   await daemon.goOn(2)
   expect(await daemon.job('GET', `/${id}`)).toMatchObject({ sums: { recovered: others, waiting: 40 - others } })
   await daemon.ops().control.pause.resume(paused)
@@ -154,7 +140,7 @@ test('a job with a rate requests other records after the subscription of the req
   const { others, paused } = await withOthers(daemon)
   const { pause } = daemon.ops().control
   await pause.pause()
-  const id = await start(daemon, { ...named, rate: 1 })
+  const id = await startJob(daemon, { ...named, rate: 1 })
   await daemon.goOn(1)
   await pause.pause({ subscriptionId: paused })
   await pause.resume()
@@ -168,8 +154,8 @@ test('records that are sent for another reason take no time of a job with a rate
   seed(day, 20)
   const daemon = await day.start()
   const { others, paused } = await withOthers(daemon)
-  const id = await start(daemon, { ...named, rate: 0.1 })
-  await start(daemon, { selection: { since: '1d', subscription: [paused] }, exhausted: true })
+  const id = await startJob(daemon, { ...named, rate: 0.1 })
+  await startJob(daemon, { selection: { since: '1d', subscription: [paused] }, exhausted: true })
   await day.clock.advance((others + 2) * 10_000)
   expect(await daemon.job('GET', `/${id}`)).toMatchObject({ state: 'ended', sums: { 'failed-again': 20 } })
 })
@@ -180,8 +166,8 @@ test('records that the daemon does not hold are found: named though excluded, be
   const old = day.seed(3, [300, 250], { attempts: 30 })
   const daemon = await day.start({ RECONCILER_SELECT_EVENT_TYPES: 'nothing-has-this-type' })
   const missing = '00000000-0000-4000-8000-000000000000'
-  const excluded = await start(daemon, named)
-  const byId = await start(daemon, { selection: { webhooks: [inside, missing] }, exhausted: true })
+  const excluded = await startJob(daemon, named)
+  const byId = await startJob(daemon, { selection: { webhooks: [inside, missing] }, exhausted: true })
   await daemon.goOn(2)
   expect(await daemon.job('GET', `/${excluded}`)).toMatchObject({ state: 'ended', sums: { asked: 0 } })
   const named2 = await daemon.job('GET', `/${byId}`)
@@ -189,15 +175,15 @@ test('records that the daemon does not hold are found: named though excluded, be
     listing: { source: 'platform', notFound: [missing] },
     sums: { found: 1, recovered: 1 },
   })
-  const ofTime = await start(daemon, { selection: { since: '400h' }, exhausted: true })
-  const beyond = await start(daemon, { selection: { webhooks: old }, exhausted: true })
+  const ofTime = await startJob(daemon, { selection: { since: '400h' }, exhausted: true })
+  const beyond = await startJob(daemon, { selection: { webhooks: old }, exhausted: true })
   await daemon.goOn(3)
   expect(await daemon.job('GET', `/${ofTime}`)).toMatchObject({ sums: { found: 3, excluded: 3 } })
   expect(await daemon.job('GET', `/${beyond}`)).toMatchObject({ state: 'ended', sums: { recovered: 3 } })
   expect((await daemon.records('')).count).toBe(0)
   const young = day.sandbox.seed({ count: 1, from: day.clock.now() - 2000, to: day.clock.now() - 1000 })
   await daemon.ops().control.pause.pause()
-  await start(daemon, { selection: { webhooks: young } })
+  await startJob(daemon, { selection: { webhooks: young } })
   await day.clock.advance(1000)
   const { records } = await daemon.records('since=1m&source=platform')
   expect(records).toMatchObject([{ decision: 'blocked', nextRetryBy: 'gate' }])
@@ -214,11 +200,11 @@ test.each([
   const daemon = await day.start({ RECONCILER_SELECT_EVENT_TYPES: 'nothing-has-this-type' }, ({ method }) =>
     isRefusing && method === 'PATCH' ? { status, body: { code, message: 'no' } } : undefined,
   )
-  const refused = await start(daemon, { selection: { webhooks }, exhausted: true })
+  const refused = await startJob(daemon, { selection: { webhooks }, exhausted: true })
   await daemon.goOn(1)
   expect(await daemon.job('GET', `/${refused}`)).toMatchObject({ state: 'ended', sums: { refused: 1 } })
   isRefusing = false
-  const again = await start(daemon, { selection: { webhooks }, exhausted: true })
+  const again = await startJob(daemon, { selection: { webhooks }, exhausted: true })
   await daemon.goOn(5)
   expect(await daemon.job('GET', `/${again}`)).toMatchObject({ state: 'ended', sums: { recovered: 1 } })
 })
@@ -234,7 +220,7 @@ test("a failed record of an event ahead of the platform's clock is shown and ret
   ] as const) {
     const { records } = await daemon.records(query)
     expect(records).toMatchObject([{ decision: 'settling', nextRetry: expect.stringContaining('T12:51:00') as string }])
-    const id = await start(daemon, { selection })
+    const id = await startJob(daemon, { selection })
     await daemon.goOn(2)
     expect(await daemon.job('GET', `/${id}`)).toMatchObject({ sums: { found: 1, recovered: 1 } })
   }
@@ -245,9 +231,9 @@ test('a record that another job requests is left to its rules by a job that may 
   const webhooks = seed(day, 2)
   const daemon = await day.start({ RECONCILER_SELECT_EVENT_TYPES: 'nothing-has-this-type' })
   await daemon.ops().control.pause.pause()
-  await start(daemon, { selection: { webhooks }, exhausted: true })
+  await startJob(daemon, { selection: { webhooks }, exhausted: true })
   await day.clock.advance(2000)
-  const [ofTime, ofIds] = [await start(daemon, named), await start(daemon, { selection: { webhooks } })]
+  const [ofTime, ofIds] = [await startJob(daemon, named), await startJob(daemon, { selection: { webhooks } })]
   await day.clock.advance(2000)
   expect(await daemon.job('GET', `/${ofTime}`)).toMatchObject({ state: 'ended', sums: { excluded: 2, asked: 0 } })
   expect(await daemon.job('GET', `/${ofIds}`)).toMatchObject({ state: 'ended', sums: { exhausted: 2, asked: 0 } })
@@ -260,30 +246,13 @@ test.each([
   await using day = await beginDay()
   const webhooks = day.seed(20, hours, { attempts: 1 })
   const daemon = await day.start({ ...env, RECONCILER_RETRY_MAX_PER_SECOND: '1' })
-  const id = await start(daemon, { selection: { webhooks } })
+  const id = await startJob(daemon, { selection: { webhooks } })
   await day.clock.advance(5000)
   const { sums } = await daemon.job('DELETE', `/${id}`)
   await day.clock.advance(10_000)
   expect((await daemon.records('')).count).toBe(sums.left)
   await daemon.goOn(1)
   expect((await daemon.records('')).count).toBe(0)
-})
-
-test('a span that begins before the window is listed, and sent; rows that cannot be read are said', async () => {
-  await using day = await beginDay()
-  day.seed(30, [300, 12], { attempts: 30 })
-  const daemon = await day.start()
-  const id = await start(daemon, { selection: { since: '20d' }, exhausted: true })
-  await daemon.goOn(3)
-  const job = await daemon.job('GET', `/${id}`)
-  balanced(job)
-  const listing = { source: 'platform', incomplete: null }
-  expect(job).toMatchObject({ state: 'ended', listing, sums: { found: 30, recovered: 30 } })
-  day.seed(3, [300, 200], { attempts: 30 })
-  day.sandbox.read({ times: 'array' })
-  const blind = await start(daemon, { selection: { since: '20d' }, exhausted: true })
-  await daemon.goOn(1)
-  expect((await daemon.job('GET', `/${blind}`)).listing.incomplete).toContain('3 rows could not be read')
 })
 
 test('a record whose retry is in flight for another job, and is throttled, is sent again though that job was cancelled', async () => {
@@ -294,9 +263,9 @@ test('a record whose retry is in flight for another job, and is throttled, is se
   const daemon = await day.start({}, ({ method }) =>
     method === 'PATCH' && isThrottled ? response.promise.then(() => ({ status: 429 })) : undefined,
   )
-  const first = await start(daemon, named)
+  const first = await startJob(daemon, named)
   await day.clock.advance(3000)
-  const second = await start(daemon, named)
+  const second = await startJob(daemon, named)
   await day.clock.advance(2000)
   await daemon.job('DELETE', `/${first}`)
   isThrottled = false
@@ -313,9 +282,9 @@ test('a dry run that still lists when a retry of another job is throttled sends 
     if (method === 'PATCH') return response.promise.then(() => ({ status: 429 }))
     return url.search.includes('From=2025') ? list.promise.then(() => ({ status: 500 })) : undefined
   })
-  const first = await start(daemon, named)
+  const first = await startJob(daemon, named)
   await day.clock.advance(3000)
-  const dry = await start(daemon, { selection: { since: '20d' }, exhausted: true, dryRun: true })
+  const dry = await startJob(daemon, { selection: { since: '20d' }, exhausted: true, dryRun: true })
   await day.clock.advance(2000)
   await daemon.job('DELETE', `/${first}`)
   response.resolve()
@@ -332,7 +301,7 @@ test.each([30, 1])(
     await using day = await beginDay()
     day.seed(12, [300, 200], { attempts })
     const daemon = await day.start()
-    const id = await start(daemon, { selection: { since: '20d' }, exhausted: true, rate: 0.1 })
+    const id = await startJob(daemon, { selection: { since: '20d' }, exhausted: true, rate: 0.1 })
     await daemon.goOn(1)
     expect(day.sandbox.stats.requests.retry[200]).toBeLessThanOrEqual(7)
     await daemon.goOn(2)
@@ -357,10 +326,10 @@ test('records before the window neither expire soon nor have expired: not while 
   const calm = { expired: 0, firstExpiry: null, oldestOpenEvent: null, said: undefined, metric: 0 }
   await daemon.ops().control.pause.pause()
   const wanted = { selection: { since: '31d' } }
-  const ids = [await start(daemon, wanted)]
+  const ids = [await startJob(daemon, wanted)]
   await daemon.goOn(1)
   // Found in the backlog, then in the list.
-  ids.push(await start(daemon, { ...wanted, rate: 1 }))
+  ids.push(await startJob(daemon, { ...wanted, rate: 1 }))
   await daemon.goOn(1)
   expect(await shown()).toEqual({ ...calm, missing: 5 })
   await daemon.ops().control.pause.resume()
@@ -380,12 +349,12 @@ test('a record that expired is missing once while a job retries it, has expired 
   const listed = async (): Promise<readonly object[]> => (await daemon.records('since=14d')).records
   expect(await listed()).toMatchObject([{ decision: 'exhausted', nextRetryBy: 'never' }])
   day.sandbox.receiver.down()
-  await start(daemon, { selection: { since: '14d' }, exhausted: true })
+  await startJob(daemon, { selection: { since: '14d' }, exhausted: true })
   await daemon.goOn(5)
   expect([shown(), await daemon.metric('expired_webhooks_total')]).toMatchObject([{ expired: 1, missing: 1 }, 1])
   day.sandbox.receiver.up()
   await daemon.ops().control.pause.pause()
-  await start(daemon, { selection: { since: '14d' }, exhausted: true })
+  await startJob(daemon, { selection: { since: '14d' }, exhausted: true })
   await day.clock.advance(1000)
   expect(shown()).toMatchObject({ expired: 0, missing: 1 })
   expect(await listed()).toMatchObject([{ decision: 'blocked', nextRetryBy: 'gate' }])
@@ -401,7 +370,7 @@ test('an event that was delivered: nothing is asked for, and the job says that i
   seed(day, 1, 1)
   const daemon = await day.start()
   const event = daemon.facts.flatMap((fact) => (fact.type === 'outcome' ? [fact.eventId] : []))[0]
-  const id = await start(daemon, { selection: { event } })
+  const id = await startJob(daemon, { selection: { event } })
   await daemon.goOn(1)
   expect(await daemon.job('GET', `/${id}`)).toMatchObject({
     listing: { notFailed: 1, processing: 0 },
@@ -414,7 +383,7 @@ test('an event that is being delivered has not arrived', async () => {
   const event = '11111111-1111-4111-8111-111111111111'
   day.sandbox.addWebhook({ eventId: event, status: 'processing', eventInstant: day.clock.now() - 60 * minuteMs })
   const daemon = await day.start()
-  const id = await start(daemon, { selection: { event } })
+  const id = await startJob(daemon, { selection: { event } })
   await daemon.goOn(1)
   expect(await daemon.job('GET', `/${id}`)).toMatchObject({
     listing: { notFailed: 1, processing: 1 },

@@ -1,0 +1,64 @@
+// Which records a retry job finds, and what it says of those that it may have missed.
+import { expect, test } from 'vitest'
+import { exitCodeOf } from '../../src/cli/retry.ts'
+import { beginDay } from '../support/daemon.ts'
+import { balanced, startJob } from '../support/jobs.ts'
+
+test('a span that begins before the window is listed, and sent; rows that cannot be read are said', async () => {
+  await using day = await beginDay()
+  day.seed(30, [300, 12], { attempts: 30 })
+  const daemon = await day.start()
+  const id = await startJob(daemon, { selection: { since: '20d' }, exhausted: true })
+  await daemon.goOn(3)
+  const job = await daemon.job('GET', `/${id}`)
+  balanced(job)
+  const listing = { source: 'platform', incomplete: null }
+  expect(job).toMatchObject({ state: 'ended', listing, sums: { found: 30, recovered: 30 } })
+  day.seed(3, [300, 200], { attempts: 30 })
+  day.sandbox.read({ times: 'array' })
+  const blind = await startJob(daemon, { selection: { since: '20d' }, exhausted: true })
+  await daemon.goOn(1)
+  expect((await daemon.job('GET', `/${blind}`)).listing.incomplete).toContain('3 rows could not be read')
+})
+
+test.each([true, false])(
+  'a job that ends during its search has not found all, though what it found has arrived; dry run: %j',
+  async (dryRun) => {
+    await using day = await beginDay()
+    day.seed(5, [14, 12], { attempts: 30 })
+    day.seed(5, [300, 250], { attempts: 30 })
+    const list = Promise.withResolvers<undefined>()
+    const daemon = await day.start({}, ({ url }) => (url.search.includes('From=2025') ? list.promise : undefined))
+    const id = await startJob(daemon, { selection: { since: '20d' }, exhausted: true, dryRun })
+    await daemon.goOn(2)
+    const job = await daemon.job('DELETE', `/${id}`)
+    balanced(job)
+    expect(job).toMatchObject({ stoppedBy: 'cancelled', sums: { asked: 5, [dryRun ? 'left' : 'recovered']: 5 } })
+    expect([job.listing.incomplete, exitCodeOf(job, dryRun)]).toEqual([expect.stringContaining('ended before'), 1])
+    list.resolve(undefined)
+  },
+)
+
+test('while the list fails, a job says as records does that newer failures are not known', async () => {
+  await using day = await beginDay()
+  day.seed(5, [14, 12], { attempts: 30 })
+  let isFailing = false
+  const daemon = await day.start({}, ({ url }) =>
+    isFailing && url.search.includes('status=failed') ? { status: 500 } : undefined,
+  )
+  isFailing = true
+  day.seed(5, [0.3, 0.2], { attempts: 30 })
+  await daemon.goOn(20)
+  const jobs = [
+    await startJob(daemon, { selection: { since: '1d' }, exhausted: true }),
+    await startJob(daemon, { selection: { since: '30m' }, dryRun: true }),
+  ]
+  await daemon.goOn(2)
+  const { incomplete } = await daemon.records('since=1d')
+  expect(incomplete).toBe('The last sweep failed: newer failures are not known.')
+  for (const [index, id] of jobs.entries()) {
+    const job = await daemon.job('GET', `/${id}`)
+    expect(job).toMatchObject({ state: 'ended', listing: { incomplete }, sums: { found: index === 0 ? 5 : 0 } })
+    expect(exitCodeOf(job, index > 0)).toBe(1)
+  }
+})
