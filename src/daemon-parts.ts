@@ -37,7 +37,7 @@ import type { SigningKey } from './platform/auth/private-key.ts'
 import { createConnection, type Connection } from './platform/connection.ts'
 import { createJobs, type Jobs } from './records/jobs.ts'
 import { createLister } from './records/listing.ts'
-import { createRecords, type RecordsReader, type SeenWindow } from './records/records.ts'
+import { createRecords, newerGapOf, type RecordsReader, type SeenWindow } from './records/records.ts'
 import type { Transport } from './platform/http/http.ts'
 import type { Schedule } from './runtime/schedule.ts'
 import { createTurns, type Steps } from './runtime/steps.ts'
@@ -198,7 +198,7 @@ export function createParts(options: DaemonOptions): DaemonParts {
   const asked = {
     ...{ lister, policy, seenWindow, clock, zone: connection.zone },
     reconciler: () => current,
-    isListFailing: () => progress.state().sweeps.at(-1)?.result === 'failed',
+    newerGap: () => newerGapOf(progress.state().sweeps.at(-1), clock.now()),
     turn: createTurns(clock),
   }
   const jobs = createJobs({ ...asked, random, emit, maxRecords: config.backlog.maxRecords })

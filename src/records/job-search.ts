@@ -11,8 +11,8 @@ import type { SweeperEvent } from '../reconcile/sweep/sweep-report.ts'
 import { finishInTurns, type Steps, type Turn } from '../runtime/steps.ts'
 import { matcherOf } from './filter.ts'
 import { leaveOut, type RetryJob } from './job.ts'
-import type { FoundRecords, Lister } from './listing.ts'
-import { gapsOf, newerUnknown, type SeenWindow } from './records.ts'
+import { joined, type FoundRecords, type Lister } from './listing.ts'
+import { aheadOf, gapsOf, type SeenWindow } from './records.ts'
 
 /** Rows per step, for the backlog and the requests. */
 const perStep = 500
@@ -24,8 +24,8 @@ export interface JobSearchOptions {
   policy: Policy
   zone: TimeZone
   seenWindow: () => SeenWindow
-  /** True while newer failures are unknown. */
-  isListFailing: () => boolean
+  /** Why the backlog may lack failures since the last sweep. */
+  newerGap: () => string | undefined
   turn: Turn
   emit: (event: OperatorEvent | SweeperEvent) => void
   /** Receives a matching record. */
@@ -38,7 +38,7 @@ export interface JobSearchOptions {
  * Finds the records, and passes each to `take`. Rejects with a PlatformFailure, a TokenError, or the reason why the job ended.
  */
 export function createJobSearch(options: JobSearchOptions): (job: RetryJob) => Promise<void> {
-  const { emit, isFull, isListFailing, lister, policy, reconciler, seenWindow, take, turn, zone } = options
+  const { emit, isFull, lister, newerGap, policy, reconciler, seenWindow, take, turn, zone } = options
 
   /** `leftOut`: keys of records that were found and left out already. */
   function* takeHeld(job: RetryJob, leftOut: ReadonlySet<string> = new Set()): Steps<undefined> {
@@ -146,7 +146,7 @@ export function createJobSearch(options: JobSearchOptions): (job: RetryJob) => P
     const windowFrom = client.now() - policy.window.lookback
     if (gaps === undefined) await finishInTurns(takeHeld(job), turn)
     if (job.listing.incomplete !== undefined) return
-    if (gaps === undefined && isListFailing()) job.listing.incomplete = newerUnknown
+    job.listing.incomplete = joined([gaps === undefined ? newerGap() : undefined, aheadOf(reconciler(), job.filter)])
     if (gaps === undefined && from >= windowFrom) return
     job.listing.source = 'platform'
     const to = Math.min(until, gaps === undefined ? windowFrom : Infinity)

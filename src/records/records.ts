@@ -44,8 +44,8 @@ export interface RecordsOptions {
   reconciler: () => Reconciler
   policy: Policy
   seenWindow: () => SeenWindow
-  /** True while newer failures are unknown. */
-  isListFailing: () => boolean
+  /** See `newerGapOf`. */
+  newerGap: () => string | undefined
   clock: Pick<Clock, 'monotonic' | 'timer'>
   turn: Turn
 }
@@ -83,8 +83,26 @@ export function gapsOf({ backlog, sweeper }: Reconciler, seen: SeenWindow): stri
   return joined(gaps) ?? (seen === 'part' ? 'The last full sweep did not see the whole window.' : undefined)
 }
 
-/** Why the backlog may lack failures since the last sweep. */
-export const newerUnknown = 'The last sweep failed: newer failures are not known.'
+/** After this long without a sweep, newer failures are not known. */
+const unsweptMs = 300_000
+
+/** Why the backlog may lack failures since the last sweep; undefined before the first, see `gapsOf`. `now`: host clock, epoch ms. */
+export function newerGapOf(last: { result: string; endedAt: Date } | undefined, now: number): string | undefined {
+  if (last === undefined) return undefined
+  if (last.result === 'failed') return 'The last sweep failed: newer failures are not known.'
+  const { endedAt } = last
+  return now - endedAt.getTime() > unsweptMs
+    ? `No sweep has ended since ${endedAt.toISOString()}: newer failures are not known.`
+    : undefined
+}
+
+/** Failed records that neither the backlog nor a list up to now has; undefined if none may match. */
+export function aheadOf({ client, sweeper }: Reconciler, { until = Infinity }: RecordFilter): string | undefined {
+  const { aheadOfClock } = sweeper.findings()
+  return aheadOfClock > 0 && until > client.now()
+    ? `Up to ${counted(aheadOfClock, 'more is of an event', 'more are of events')} ahead of the platform's clock, and only counted.`
+    : undefined
+}
 
 /** Why there may be more unprocessed deliveries; undefined if there are none. */
 function bookGapsOf({ books }: Reconciler): string | undefined {
@@ -117,23 +135,27 @@ const firstId = '00000000-0000-0000-0000-000000000000'
 
 export function createRecords({
   clock,
-  isListFailing,
   lister,
+  newerGap,
   policy,
   reconciler,
   seenWindow,
   turn,
   zone,
 }: RecordsOptions): RecordsReader {
+  /** True for a filter that records of future events match: they have no decision, and an id finds them. */
+  const isOfTime = ({ decision, eventId, webhookIds }: RecordFilter): boolean =>
+    decision === undefined && eventId === undefined && webhookIds === undefined
   const windowStart = (): number => reconciler().client.now() - policy.window.lookback
 
   /** Matching records that the daemon counts, and does not hold; undefined if there are none. */
-  function onlyCounted({ decision, from, until = Infinity }: RecordFilter): string | undefined {
+  function onlyCounted(filter: RecordFilter): string | undefined {
+    const { decision, from, until = Infinity } = filter
     const { beyondWindow, excluded } = reconciler().sweeper.findings()
     const isBeyond = (from ?? until) < windowStart() && (decision?.includes('exhausted') ?? true)
     const records = (decision?.includes('excluded') ? sumOf(excluded) : 0) + (isBeyond ? beyondWindow : 0)
-    if (records === 0) return undefined
-    return `Up to ${counted(records, 'more is', 'more are')} only counted: the platform lists them by time (since, or --since TIME).`
+    const listed = `Up to ${counted(records, 'more is', 'more are')} only counted: the platform lists them by time (since, or --since TIME).`
+    return joined([records > 0 ? listed : undefined, isOfTime(filter) ? aheadOf(reconciler(), filter) : undefined])
   }
 
   async function* inBatches<T>(page: readonly T[], show: (one: T) => ExplainedRecord) {
@@ -164,7 +186,6 @@ export function createRecords({
     const { isLast, page } = await finishInTurns(pageOf(all, { fits, after, limit }), turn)
     const last = isLast ? undefined : page.at(-1)
     const gaps = gapsOf(current, seenWindow())
-    const newer = isListFailing() ? newerUnknown : undefined
     const batches = inBatches(page, (entry) => {
       const situation = situationOf(entry.subscriptionId)
       return explainRecord(entry, { policy, situation, isSelected: true, ...(group && { status: 'successful' }) })
@@ -177,7 +198,7 @@ export function createRecords({
       notFound: isLast && failure === undefined ? notAmong(filter, (id) => get(id) !== undefined) : [],
       incomplete:
         group === undefined
-          ? joined([failure, newer, gaps, failure === undefined ? onlyCounted(filter) : undefined])
+          ? joined([failure, newerGap(), gaps, failure === undefined ? onlyCounted(filter) : undefined])
           : bookGapsOf(current),
       error: undefined,
     }
@@ -249,6 +270,7 @@ export function createRecords({
         if (page.length === limit) break
         if (found.upTo !== undefined) last = { id: firstId, localSecond: found.upTo }
       }
+      if (isOfTime(filter)) end.incomplete = joined([end.incomplete, aheadOf(reconciler(), filter)])
       if (page.length === limit) end.next = last
       else if (end.incomplete === undefined) {
         const ids = new Set(page.map(({ entry }) => entry.id.toLowerCase()))

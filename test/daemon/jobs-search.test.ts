@@ -1,7 +1,7 @@
 // Which records a retry job finds, and what it says of those that it may have missed.
 import { expect, test } from 'vitest'
 import { exitCodeOf } from '../../src/cli/retry.ts'
-import { beginDay } from '../support/daemon.ts'
+import { beginDay, minuteMs } from '../support/daemon.ts'
 import { balanced, startJob } from '../support/jobs.ts'
 
 test('a span that begins before the window is listed, and sent; rows that cannot be read are said', async () => {
@@ -61,4 +61,36 @@ test('while the list fails, a job says as records does that newer failures are n
     expect(job).toMatchObject({ state: 'ended', listing: { incomplete }, sums: { found: index === 0 ? 5 : 0 } })
     expect(exitCodeOf(job, index > 0)).toBe(1)
   }
+})
+
+test("failed records of events ahead of the platform's clock: no list up to now is all, for records and jobs", async () => {
+  await using day = await beginDay({ timeZone: 'Europe/Berlin' })
+  for (const minutes of [5, 10]) day.sandbox.addWebhook({ eventInstant: day.clock.now() - minutes * minuteMs })
+  const daemon = await day.start({ RECONCILER_PLATFORM_TIME_ZONE: 'UTC' })
+  await daemon.goOn(1)
+  expect(daemon.ops().status().aheadOfClock).toBe(2)
+  const incomplete = "Up to 2 more are of events ahead of the platform's clock, and only counted."
+  for (const [since, lacks] of [
+    ['6h', incomplete],
+    ['14d', incomplete],
+    ['6h&until=1m', null],
+    ['6h&decision=due', null],
+  ] as const)
+    expect([since, await daemon.records(`since=${since}`)]).toMatchObject([since, { count: 0, incomplete: lacks }])
+  const id = await startJob(daemon, { selection: { since: '6h' } })
+  await daemon.goOn(1)
+  expect(await daemon.job('GET', `/${id}`)).toMatchObject({ state: 'ended', listing: { incomplete } })
+})
+
+test('long after the last sweep, records and jobs say that newer failures are not known', async () => {
+  await using day = await beginDay()
+  const daemon = await day.start()
+  await day.clock.advance(4 * minuteMs)
+  expect(await daemon.records('')).toMatchObject({ incomplete: null })
+  await day.clock.advance(2 * minuteMs)
+  const { incomplete } = await daemon.records('')
+  expect(incomplete).toMatch(/^No sweep has ended since 2026-01-15T12:00:.*: newer failures are not known\.$/)
+  const id = await startJob(daemon, { selection: { since: '6h' } })
+  await day.clock.advance(1000)
+  expect(await daemon.job('GET', `/${id}`)).toMatchObject({ state: 'ended', listing: { incomplete } })
 })

@@ -42,7 +42,7 @@ function world() {
       policy: defaultPolicy,
       zone,
       seenWindow: () => 'all' as const,
-      isListFailing: () => false,
+      newerGap: () => undefined,
       turn: createTurns(clock),
     },
     reconciler: () => reconciler as unknown as Reconciler,
