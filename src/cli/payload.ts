@@ -44,6 +44,8 @@ interface Missing {
   notFound: readonly string[]
   /** Why they may exist nevertheless. */
   problem?: string | undefined
+  /** Why an event may have further records. */
+  ofEvents: readonly string[]
 }
 
 /** Writes the payloads of these events and webhooks. */
@@ -67,14 +69,17 @@ async function writeAll(ids: readonly string[], payloads: Payloads, session: Ses
     list: (...[query, ...more]: Parameters<typeof client.list>) => client.list({ ...query, ...rows }, ...more),
   }
   const lister = createLister({ policy, clock, zone: connection.zone, status: 'any', client: () => noting })
+  const ofEvents: string[] = []
   for (const id of ids) {
-    await lister.ofEvent(id, signal).catch((error: unknown) => {
+    const found = await lister.ofEvent(id, signal).catch((error: unknown) => {
       // The search by time finds its records too.
       if (!(error instanceof EventUnlistable)) throw error
+      return undefined
     })
+    if (found?.problem !== undefined && found.records.length > 0) ofEvents.push(`Event ${id}: ${found.problem}`)
     await drained(io.stdout, io)
   }
-  if (left.size === 0) return { notFound: [] }
+  if (left.size === 0) return { notFound: [], ofEvents }
   await learnTime(client, signal)
   // The platform cannot list webhooks by id.
   let problem: string | undefined
@@ -83,7 +88,7 @@ async function writeAll(ids: readonly string[], payloads: Payloads, session: Ses
     await drained(io.stdout, io)
     problem = found.problem
   }
-  return { notFound: [...left], ...(left.size > 0 && { problem }) }
+  return { notFound: [...left], ofEvents, ...(left.size > 0 && { problem }) }
 }
 
 async function writePayloads(io: Io, options: CommandFlags, given: string[]): Promise<ExitCode> {
@@ -95,13 +100,14 @@ async function writePayloads(io: Io, options: CommandFlags, given: string[]): Pr
     const payloads = openPayloads(output, session, io)
     let isWhole = false
     try {
-      const { notFound, problem } = await writeAll(ids, payloads, session, io)
+      const { notFound, ofEvents, problem } = await writeAll(ids, payloads, session, io)
       isWhole = problem === undefined
       if (problem !== undefined) io.stderr.write(`${visibleText(problem)}\n`)
       if (output !== undefined && !isWhole) io.stderr.write(`${cell(output)} was not written.\n`)
+      for (const text of ofEvents) io.stderr.write(`${visibleText(text)}\n`)
       const what = isWhole ? 'no event and no recent webhook has this id' : 'was not found'
       for (const id of notFound) io.stderr.write(`${cell(id)}: ${what}\n`)
-      return notFound.length === 0 ? exitCode.done : exitCode.incomplete
+      return notFound.length + ofEvents.length === 0 ? exitCode.done : exitCode.incomplete
     } finally {
       payloads.close(isWhole)
     }

@@ -99,6 +99,17 @@ test('an id that may be in a row that cannot be read was not found, and an old f
   )
 })
 
+test('an event of which the platform counts more records than it lists may have further ones: what was found is written', async () => {
+  await using folder = await makeFolder()
+  await using sandbox = await startPlatform({ totals: 'high' })
+  const { eventId, webhookId } = addDelivered(sandbox)
+  const file = join(folder.path, 'payloads')
+  const { code, err } = await payload(sandbox, [eventId, '--output', file])
+  expect([code, err]).toEqual([1, `Event ${eventId}: A part could not be fully listed.\n`])
+  expect(linesOf(readFileSync(file, 'utf8'))).toMatchObject([{ webhookId }])
+  expect((await payload(sandbox, [webhookId])).code).toBe(0)
+})
+
 test('to a terminal only with --show', async () => {
   await using sandbox = await startPlatform()
   const { eventId } = addDelivered(sandbox)
