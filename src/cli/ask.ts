@@ -137,9 +137,14 @@ export async function ask(
     io,
   )
   if ('problem' in response) {
-    if (!isCommand || response.problem !== 'TIMEOUT') throw notRunning(daemon, response.problem)
-    const why = `did not respond within ${controlTimeoutMs / 1000} s: the command was sent but not confirmed`
-    throw new CommandFailure(exitCode.incomplete, `${url} ${why}. It is safe to repeat it.`)
+    const { isSent, problem } = response
+    if (!isCommand || !isSent) throw notRunning(daemon, problem)
+    const what =
+      problem === 'TIMEOUT'
+        ? `did not respond within ${controlTimeoutMs / 1000} s`
+        : `sent no full response (${problem})`
+    const why = `${url} ${what}: the command was sent but not confirmed. It is safe to repeat it.`
+    throw new CommandFailure(exitCode.incomplete, why)
   }
   const fields = fieldsOf(response.body)
   if (response.status === 200 && has in fields) return fields

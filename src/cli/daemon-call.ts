@@ -33,8 +33,8 @@ export interface DaemonCall {
   timeoutMs: number
 }
 
-/** The daemon's response, or a system error code. */
-export type DaemonResponse = { status: number; body: string } | { problem: string }
+/** The daemon's response, or a system error code. `isSent`: it may have received the request. */
+export type DaemonResponse = { status: number; body: string } | { problem: string; isSent: boolean }
 
 /** A status is far smaller. Another program may use the port, and never end its response. */
 const maxBodyLength = 4 * 1024 * 1024
@@ -57,6 +57,7 @@ export async function callDaemon(
   { clock, signal, version }: Pick<Io, 'clock' | 'signal' | 'version'>,
 ): Promise<DaemonResponse> {
   using late = deadline(clock, timeoutMs, new Error('the daemon did not respond in time'))
+  let isSent = false
   try {
     const outgoing = request(url, {
       ...options,
@@ -64,15 +65,16 @@ export async function callDaemon(
       agent: false,
       signal: AbortSignal.any([signal, late.signal]),
     })
+    outgoing.on('socket', (socket) => socket.once('connect', () => (isSent = true)))
     const responded = Promise.withResolvers<IncomingMessage>()
     outgoing.on('response', responded.resolve).on('error', responded.reject).end(sent)
     const response = await responded.promise
     const body = await bodyOf(response)
-    return body === undefined ? { problem: 'response over 4 MiB' } : { status: response.statusCode ?? 0, body }
+    return body === undefined ? { problem: 'response over 4 MiB', isSent } : { status: response.statusCode ?? 0, body }
   } catch (error) {
     signal.throwIfAborted()
-    if (late.signal.aborted) return { problem: 'TIMEOUT' }
-    return { problem: error instanceof Error && 'code' in error ? String(error.code) : 'no response' }
+    if (late.signal.aborted) return { problem: 'TIMEOUT', isSent }
+    return { problem: error instanceof Error && 'code' in error ? String(error.code) : 'no response', isSent }
   }
 }
 

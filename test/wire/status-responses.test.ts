@@ -358,6 +358,15 @@ test('a signal while a command is under way: it may have been done', async () =>
   expect([ran.code, ran.err]).toEqual([130, expect.stringContaining('the command may have taken effect') as string])
 })
 
+test.each(['pause', 'resume', 'probe', 'retry 123e4567-e89b-12d3-a456-426614174000'])(
+  'a daemon that hangs up after %s may have done it',
+  async (command) => {
+    const ran = await beside(() => ({ status: 0, body: {} }), command.split(' '))
+    expect([ran.code, ran.out, ran.asked.length]).toEqual([1, '', 1])
+    expect(ran.err).toContain('sent no full response (ECONNRESET): the command was sent but not confirmed.')
+  },
+)
+
 test.each<[string, object, string]>([
   ['resume', { ...aPause, paused: false, changed: true, pauses: [] }, 'retries resumed'],
   ['probe', { circuits: 2, underWay: 0 }, 'a probe is sent now: 2 circuits'],
