@@ -232,8 +232,12 @@ async function runJob(
     return await follow(daemon, request, show, { ...io, signal })
   } catch (error) {
     if (isAbort(error, signal)) {
-      if (known !== undefined)
-        return { ...(await cancel(daemon, known.job, io)), stoppedBy: late.signal.aborted ? 'timeout' : 'interrupted' }
+      if (known !== undefined) {
+        const ended = await cancel(daemon, known.job, io)
+        // It may have ended before.
+        if (ended.stoppedBy !== 'cancelled') return ended
+        return { ...ended, stoppedBy: late.signal.aborted ? 'timeout' : 'interrupted' }
+      }
       throw request.dryRun === true ? error : unconfirmed(daemon)
     }
     if (known === undefined || !(error instanceof CommandFailure)) throw error

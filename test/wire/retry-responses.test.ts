@@ -226,7 +226,9 @@ test.each([['--dry-run'], []])(
   'the search for records before a retry ends its job at --timeout: %j',
   async (...flags) => {
     const script: Script = (method) =>
-      method === 'DELETE' ? aJob({ listing: { incomplete: 'Not all was searched.' } }) : aJob({ state: 'listing' })
+      method === 'DELETE'
+        ? aJob({ stoppedBy: 'cancelled', listing: { incomplete: 'Not all was searched.' } })
+        : aJob({ state: 'listing' })
     const ran = await beside(script, ['retry', '--since', '30d', '--timeout', '1s', ...flags])
     expect([ran.code, ran.asked.slice(-1)]).toEqual([1, ['DELETE /-/retry/J']])
     expect(ran.asked.filter((asked) => asked.startsWith('POST'))).toHaveLength(1)
@@ -243,4 +245,13 @@ test('Ctrl-C ends the job of a dry run', async () => {
   const ran = await beside(script, ['plan', '--since', '30d'], { signal: stop.signal })
   expect([ran.code, ran.out, ran.err]).toEqual([130, '', 'Interrupted. Nothing was changed. '])
   expect(ran.asked.at(-1)).toBe('DELETE /-/retry/J')
+})
+
+test('a job that ends in the moment of --timeout was not stopped early', async () => {
+  const ended = aJob({ sums: { recovered: 1 } })
+  const script: Script = (method, url) =>
+    method === 'DELETE' || url.includes('limit') ? ended : aJob({ state: 'running', sums: { awaiting: 1 } })
+  const ran = await beside(script, ['retry', id, '--timeout', '1s'])
+  expect([ran.code, ran.asked.at(-2)]).toEqual([0, 'DELETE /-/retry/J'])
+  expect(ran.out).not.toContain('Stopped early')
 })
