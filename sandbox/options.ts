@@ -42,8 +42,11 @@ export const readingsSchema = z.strictObject({
    * or the number of rows on this page (`page`).
    */
   totals: z.enum(['exact', 'absent', 'low', 'high', 'zero', 'page']).default('exact'),
-  /** The array of an empty list: written, absent, null, or, with all zeros of `metadata.page`, absent as in proto3; or a 204 without a body (`nothing`). */
-  emptyList: z.enum(['array', 'absent', 'null', 'proto3', 'nothing']).default('array'),
+  /**
+   * The array of an empty list: written, absent, null, or, with all zeros of `metadata.page`, absent as in proto3. `no-content`: such a
+   * list is a 204 without a body.
+   */
+  emptyList: z.enum(['array', 'absent', 'null', 'proto3', 'no-content']).default('array'),
   /** Parameters that a gateway drops. */
   ignores: z
     .array(z.enum(['status', 'eventId', 'from', 'to', 'page.number', 'page.size']))

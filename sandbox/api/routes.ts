@@ -110,7 +110,7 @@ function gate(platform: SandboxPlatform, request: SandboxRequest): SandboxRespon
   return { ...refusal, headers: { ...refusal.headers, 'www-authenticate': 'Bearer error="invalid_token"' } }
 }
 
-const emptyData = { array: '{"webhooks":[]}', absent: '{}', null: '{"webhooks":null}', proto3: '{}', nothing: '' }
+const emptyData = { array: '{"webhooks":[]}', absent: '{}', null: '{"webhooks":null}', proto3: '{}', 'no-content': '' }
 
 function list(platform: SandboxPlatform, request: SandboxRequest): SandboxResponse {
   const readings = platform.readings()
@@ -124,7 +124,7 @@ function list(platform: SandboxPlatform, request: SandboxRequest): SandboxRespon
   const webhooks = records.map((record) => platform.rows.text(record, readings)).join()
   // Without `page` this is no WireList, as the reading requires.
   const metadata = readings.totals === 'absent' ? {} : { page: told(page, records.length, query, readings) }
-  if (records.length === 0 && readings.emptyList === 'nothing') return textResponse(204, '')
+  if (records.length === 0 && readings.emptyList === 'no-content') return textResponse(204, '')
   const isEmpty = records.length === 0 && metadata.page?.totalElements === 0
   const data = isEmpty ? emptyData[readings.emptyList] : `{"webhooks":[${webhooks}]}`
   const links = readings.unknownFields ? ',"links":{"next":null}' : ''

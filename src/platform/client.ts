@@ -20,6 +20,7 @@ import {
   type Operation,
   type RetryResponse,
 } from './operations.ts'
+import { withoutGateways } from './no-content.ts'
 import { createPageReader, type ReadPage } from './page-reader.ts'
 import type { RateLimiter, RateReport, TrafficClass } from './rate-limiter.ts'
 import { classifyOwn, PlatformFailure, retryAfterMs } from './http/response.ts'
@@ -366,7 +367,12 @@ export function createPlatformClient(options: ClientOptions): PlatformClient {
         throw error instanceof TokenError && failure?.reason === 'unauthorized' ? failure : error
       })
       if (called.reason === 'ok') {
-        return { page: called.content, bytes: called.bytes, seconds: (clock.monotonic() - sentAt) / 1000 }
+        return {
+          page: called.content,
+          status: called.status,
+          bytes: called.bytes,
+          seconds: (clock.monotonic() - sentAt) / 1000,
+        }
       }
       const { isThrottled, problem, reason, status, tokenError, transportCode } = called
       if (tokenError !== undefined) throw tokenError
@@ -392,7 +398,7 @@ export function createPlatformClient(options: ClientOptions): PlatformClient {
     }
   }
 
-  const list = createPageReader(readOnce, options.requestTimeoutMs)
+  const list = createPageReader(withoutGateways(readOnce, clock), options.requestTimeoutMs)
 
   return {
     list,

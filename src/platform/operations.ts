@@ -56,8 +56,6 @@ export interface ListPage {
   /** The response's own page size and total; undefined if absent. */
   size: number | undefined
   total: number | undefined
-  /** A 204: an empty list, or a gateway's response to all. */
-  isBare?: true
 }
 
 function listUrl(webhooksUrl: string, query: ListQuery): URL {
@@ -94,8 +92,9 @@ function readListPage(
   const isError = typeof property(body, 'code') === 'string'
   const omitted = listed === undefined && isObject(page) && !isError ? 0 : undefined
   const total = wholeNumber(property(page, 'totalElements')) ?? omitted
-  const isBare = body === undefined
-  const rows = listed ?? (isBare || (total !== undefined && total <= first) ? [] : undefined)
+  // Without a body, it is a 204.
+  const isEmpty = body === undefined || (total !== undefined && total <= first)
+  const rows = listed ?? (isEmpty ? [] : undefined)
   if (!Array.isArray(rows)) return undefined
   if (onRow !== undefined) for (const row of rows) onRow(row)
   if (onExactRow !== undefined) for (const row of (rowsOf(parseExact(text)) ?? []) as unknown[]) onExactRow(row)
@@ -107,7 +106,6 @@ function readListPage(
     rows: rows.length,
     size: size === 0 ? undefined : size,
     total,
-    ...(isBare && { isBare }),
   }
 }
 

@@ -6,12 +6,14 @@ import { maxPageSize } from './wire.ts'
 /** A page, and the size of its response. */
 export interface ReadPage {
   page: ListPage
+  /** Of HTTP. */
+  status?: number | undefined
   bytes: number
   seconds: number
 }
 
 /** Reads one page with one response. @throws PlatformFailure, and others */
-type ReadOnce = (query: ListQuery, purpose: ListPurpose, signal: AbortSignal) => Promise<ReadPage>
+export type ReadOnce = (query: ListQuery, purpose: ListPurpose, signal: AbortSignal) => Promise<ReadPage>
 
 /** Each divides the one before, so that whole parts make up a page. */
 const sizes = [maxPageSize, 50, 25, 5, 1]
@@ -43,7 +45,6 @@ function joined(parts: readonly ListPage[]): ListPage {
     size: told.every((size) => size !== undefined) ? told.reduce((sum, size) => sum + size, 0) : undefined,
     // The list may shrink between two parts.
     total: totals.length === 0 ? undefined : Math.max(...totals),
-    ...(parts.some(({ isBare }) => isBare) && { isBare: true as const }),
   }
 }
 

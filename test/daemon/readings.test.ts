@@ -99,7 +99,7 @@ const points: readonly (readonly Reading[])[] = [
     { readings: { maxPageSize: 7, pageSizeTold: 'asked', totals: 'absent' } },
     { readings: { maxPageSize: 7 } },
   ],
-  each('emptyList', ['array', 'absent', 'null', 'proto3', 'nothing']),
+  each('emptyList', ['array', 'absent', 'null', 'proto3', 'no-content']),
   each('fraction', ['micro', 'nano', 'grouped', 'trimmed']),
   each('acceptedStatus', [200, 201, 202]),
   each('statusEncoding', ['both', 'repeated', 'comma', 'single']),

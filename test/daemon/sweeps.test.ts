@@ -237,8 +237,8 @@ test('once a list has shown what it filters for, lists without a filter come onc
   expect(asked).toHaveLength(2)
 })
 
-test.each([0, 30])('after %i minutes a gateway responds with 204 to all lists: not all was listed', async (minutes) => {
-  await using day = await beginDay({ emptyList: 'nothing' })
+test.each([0, 30])('after %i minutes a gateway responds with 204 to all lists: none succeeds', async (minutes) => {
+  await using day = await beginDay({ emptyList: 'no-content' })
   day.sandbox.emit({ eventInstant: day.clock.now() - hourMs })
   const gateway = { operation: 'list', fault: { kind: 'status', status: 204, body: 'empty' } } as const
   if (minutes === 0) day.sandbox.faults.set(gateway)
@@ -247,7 +247,7 @@ test.each([0, 30])('after %i minutes a gateway responds with 204 to all lists: n
   if (minutes > 0) expect(fullOf(daemon).at(-1)).toMatchObject({ result: 'complete', listed: 0 })
   day.sandbox.faults.set(gateway)
   await daemon.goOn(3)
-  expect(fullOf(daemon).at(-1)).toMatchObject({ result: 'incomplete' })
+  expect(fullOf(daemon).at(-1)).toMatchObject({ result: 'failed', failure: { reason: 'invalid-body', status: 204 } })
 })
 
 test('the circuit of a subscription is forgotten some minutes after its last open record, and not before', async () => {

@@ -41,7 +41,6 @@ export function listingOf(records: WebhookRecord[], fields: Partial<Listing> = {
     unexpected: { time: 0, status: 0 },
     verdict: 'whole',
     total: undefined,
-    isBare: false,
     ...fields,
   }
 }

@@ -134,11 +134,11 @@ function problemOf(code: string, body: unknown): string {
   return foreignText(typeof message === 'string' && message !== '' ? `${code}: ${message}` : code).replace(/\.$/, '')
 }
 
-const noContent = 204
+export const noContent = 204
 
 /**
- * Parses and classifies a response. `ok` means 2xx with a JSON body that is no error, or 204 with none; the caller checks its shape. The code of
- * an invalid status counts under any HTTP status: the platform responded, not a gateway.
+ * Parses and classifies a response. `ok` means 2xx with a JSON body that is no error, or 204 with none; the caller checks its
+ * shape. The code of an invalid status counts under any HTTP status: the platform responded, not a gateway.
  */
 export function classify(response: HttpResponse): ClassifiedResponse {
   const body = parseJson(response.body)

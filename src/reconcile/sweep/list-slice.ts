@@ -30,8 +30,6 @@ export interface Listing {
   failure?: PlatformFailure | undefined
   /** The platform's total; undefined if unusable. */
   total: number | undefined
-  /** True if a page was a 204. @see ListPage */
-  isBare: boolean
 }
 
 /** The status of listed records; `any`: all of them. */
@@ -89,7 +87,6 @@ interface Reading {
   failure: PlatformFailure | undefined
   /** True if a page after the first had rows. */
   isLong: boolean
-  isBare: boolean
   /** The first page's total, and the last one given; undefined if totals don't count. */
   total: number | undefined
   lastTotal: number
@@ -224,8 +221,7 @@ async function readSlice(
   const { concurrency, isLast, status, totalsCount } = options
   const unexpected = { time: 0, status: 0 }
   const nothing = { seen: new Map(), unreadable: [], unreadableIds: new Set<string>(), unexpected, lastTotal: 0 }
-  const flags = { isLong: false, isBare: false }
-  const reading: Reading = { ...nothing, ...flags, end: 'last-page', failure: undefined, total: undefined }
+  const reading: Reading = { ...nothing, end: 'last-page', failure: undefined, isLong: false, total: undefined }
 
   async function readPage(index: number): Promise<ListPage> {
     const page = await options.client.list(
@@ -242,7 +238,6 @@ async function readSlice(
     // A size that an empty page lacks is the number of rows: any page would be full.
     else if (page.size === undefined && isSized) isFull = false
     isSized = page.size !== undefined
-    reading.isBare ||= page.isBare === true
     const isNew = collect(reading, page, { span, status })
     // A slice this small cannot hold that many rows of other times: every slice would show the same.
     if (unexpected.time > options.maxRecords) throw new FiltersIgnored()
@@ -318,12 +313,12 @@ export async function listSlice(span: Span, options: ListingOptions, signal: Abo
     // A failed record of the first reading may be gone, and an unseen one have taken its place in the total.
     verdict = verdictOf(again, rowsOf(staysListed ? reading : again))
   }
-  const { failure, isBare, total, unexpected, unreadable } = reading
+  const { failure, total, unexpected, unreadable } = reading
   const rows = [...reading.seen.values()]
   const foreign = rows.find((record) => isForeign(record, span))
   if (foreign !== undefined && verdict === 'whole' && !(await isListedAtItsTime(foreign, options.client, signal)))
     verdict = 'missed'
   const isOwned = (record: WebhookRecord): boolean => contains(span, Math.floor(record.eventLocal / 1000))
   const records = rows.filter((record) => isListed(record, status) && isOwned(record))
-  return { span, askedAt, records, unreadable, unexpected, verdict, failure, total, isBare }
+  return { span, askedAt, records, unreadable, unexpected, verdict, failure, total }
 }

@@ -67,20 +67,18 @@ export async function countOutside(
 }
 
 /**
- * False if the filters of lists hide a record that is listed without them; `unknown` if none is, or only such as changed lately;
- * `unproven` after a 204: a gateway that responds so to all lists looks like a platform without records.
+ * False if the filters of lists hide a record that is listed without them; `unknown` if none is, or only such as changed lately.
  * @throws PlatformFailure, TokenError, or the signal's reason
  */
 export async function showFiltered(
   client: Pick<PlatformClient, 'list' | 'now'>,
   zone: TimeZone,
   signal: AbortSignal,
-): Promise<boolean | 'unknown' | 'unproven'> {
+): Promise<boolean | 'unknown'> {
   const until = zone.toLocal(client.now() - maxLagMs)
   const isSettled = ({ eventLocal, lastAttemptLocal, status }: WebhookRecord): boolean =>
     status !== 'processing' && Math.max(eventLocal, lastAttemptLocal ?? 0) < until
   const first = await client.list({ page: 0, size: maxPageSize }, signal)
-  if (first.rows === 0 && first.isBare === true) return 'unproven'
   let settled = first.records.find(isSettled)
   if (settled === undefined && first.records.length > 0) {
     // The newest come first, and are too new.

@@ -210,7 +210,6 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     for (const record of learned.turned) outcomes.turned(record)
     tally.listed += listed.records.length
     if (listed.records.length > 0) noteFilters(true)
-    else if (listed.isBare) filters.believedUntil = -Infinity
     tally.leftWithoutRetry += learned.leftWithoutRetry
     tally.evicted += learned.evicted
     if (learned.returned > 0) emit({ type: 'returned', records: learned.returned })
@@ -285,7 +284,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     if (clock.monotonic() < filters.believedUntil) return
     // A platform that fails lists without filters is not asked for one by each sweep.
     const show = (await unlessTrouble(showFiltered(client, zone, signal))) ?? !filters.hide
-    if (show !== 'unknown') noteFilters(show === true)
+    if (show !== 'unknown') noteFilters(show)
   }
 
   /** As of now: a list before may have waited for a pause that the platform demanded. */
