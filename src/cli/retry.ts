@@ -75,7 +75,7 @@ async function withRecords(daemon: Daemon, job: JobDocument, io: Io): Promise<Jo
 }
 
 /** Records of a dry run that the job would send. */
-function unsentOf({ sums }: JobDocument): number {
+function toSendOf({ sums }: JobDocument): number {
   return sums.asked - sums.awaiting
 }
 
@@ -189,18 +189,18 @@ function jobText(job: JobDocument, isDryRun: boolean, shown: TextShown): string 
     ...(sums.exhausted > 0 ? [`${count(sums.exhausted)} exhausted (--exhausted retries them)`] : []),
     ...(sums.excluded > 0 ? [`${count(sums.excluded)} excluded (only by webhook id)`] : []),
   ]
-  const would = `Would be retried: ${count(unsentOf(job))} of ${counted(sums.found, 'failed record')}.`
-  const sent =
+  const would = `Would be retried: ${count(toSendOf(job))} of ${counted(sums.found, 'failed record')}.`
+  const underWay =
     sums.awaiting > 0 ? ` Under way: ${counted(sums.awaiting, 'awaits its outcome', 'await their outcome')}.` : ''
   const alone = left.length > 0 ? ` Left alone: ${left.join(', ')}.` : ''
-  return paragraph(`${cell(instance)}: ${would}${sent}${alone} Nothing was changed.`, width) + remarks
+  return paragraph(`${cell(instance)}: ${would}${underWay}${alone} Nothing was changed.`, width) + remarks
 }
 
 /** True when the person agrees. @throws UsageError without a terminal */
 async function isWanted(plan: JobDocument, options: CommandFlags, io: Io): Promise<boolean> {
-  const unsent = unsentOf(plan)
-  if (options.yes === true || unsent <= maxUnasked) return true
-  const what = `${visibleText(plan.instance)}: retry ${counted(unsent, 'record')}`
+  const records = toSendOf(plan)
+  if (options.yes === true || records <= maxUnasked) return true
+  const what = `${visibleText(plan.instance)}: retry ${counted(records, 'record')}`
   if (io.ask === undefined) throw new UsageError(`${what}: more than ${maxUnasked} need --yes`)
   const typed = await io.ask(`${what}? [y/N] `, io.signal)
   return /^y(?:es)?$/i.test((typed ?? '').trim())
@@ -232,13 +232,11 @@ async function runJob(
     return await follow(daemon, request, show, { ...io, signal })
   } catch (error) {
     if (isAbort(error, signal)) {
-      if (known !== undefined) {
-        const ended = await cancel(daemon, known.job, io)
-        // It may have ended before.
-        if (ended.stoppedBy !== 'cancelled') return ended
-        return { ...ended, stoppedBy: late.signal.aborted ? 'timeout' : 'interrupted' }
-      }
-      throw request.dryRun === true ? error : unconfirmed(daemon)
+      if (known === undefined) throw request.dryRun === true ? error : unconfirmed(daemon)
+      const ended = await cancel(daemon, known.job, io)
+      // It may have ended before.
+      if (ended.stoppedBy !== 'cancelled') return ended
+      return { ...ended, stoppedBy: late.signal.aborted ? 'timeout' : 'interrupted' }
     }
     if (known === undefined || !(error instanceof CommandFailure)) throw error
     const rest = 'Unsent records are still failed: run the command again for them.'
@@ -264,6 +262,7 @@ export async function retryCommand(
   if (isDryRun || !(isSmall || options.yes === true)) {
     job = await runJob(daemon, { ...request, dryRun: true }, options, io)
     io.signal.throwIfAborted()
+    // A search that was cut short is shown, and nothing is retried.
     isDryRun ||= job.stoppedBy === 'timeout'
     if (!isDryRun && !(await isWanted(job, options, io))) {
       io.stderr.write('Nothing was retried.\n')

@@ -1,5 +1,6 @@
 // The figures of /status for page and terminal: missing and recovered deliveries, the estimated end, and the age of the data.
 import { describeGate, reasonOf, type Gate } from '../reconcile/retry/gates.ts'
+import { maxUnsweptMs } from '../reconcile/sweep/sweep-report.ts'
 import { count, counted } from '../runtime/counted.ts'
 import { decisionLines } from './cause-columns.ts'
 import type { CauseStatus } from './causes.ts'
@@ -168,7 +169,7 @@ export const isBroken = (status: StatusFacts): boolean =>
   blockersOf(status).some((gate) => describeGate(gate).level === 'trouble')
 
 /** True when no sweep has ended for longer than any rests: newer failures are unknown. */
-export const isUnseen = (status: StatusFacts): boolean => unsweptMs(status) > unsettledMs
+export const isUnseen = (status: StatusFacts): boolean => unsweptMs(status) > maxUnsweptMs
 
 /** True if the whole window is known as of a recent sweep, and no fault prevents the next one. */
 export const isUpToDate = (status: StatusFacts): boolean =>

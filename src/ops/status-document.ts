@@ -92,7 +92,7 @@ function toGate({ advice: own, call, gate, opensInMs, since, subscriptions }: Sh
     opensInSeconds: opensInMs === undefined ? null : toSeconds(opensInMs),
     call: call ?? null,
     reason,
-    advice: own === undefined ? ((call && adviceFor?.[call.reason]) ?? advice) : sentence(own),
+    advice: (own && sentence(own)) ?? (call && adviceFor?.[call.reason]) ?? advice,
     runbook: runbook ?? null,
   }
 }

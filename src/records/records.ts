@@ -3,6 +3,7 @@ import { readReceiverResponse, type ReceiverResponse } from '../platform/record.
 import type { TimeZone } from '../platform/time-zone.ts'
 import type { Reconciler } from '../reconciler.ts'
 import { decide, type Situation } from '../reconcile/decide.ts'
+import { maxUnsweptMs } from '../reconcile/sweep/sweep-report.ts'
 import { FailedRecord } from '../reconcile/failed-record.ts'
 import { maxNamed } from '../reconcile/books/hours.ts'
 import { failureOf, sentencesOf } from '../reconcile/platform-trouble.ts'
@@ -83,15 +84,12 @@ export function gapsOf({ backlog, sweeper }: Reconciler, seen: SeenWindow): stri
   return joined(gaps) ?? (seen === 'part' ? 'The last full sweep did not see the whole window.' : undefined)
 }
 
-/** After this long without a sweep, newer failures are not known. */
-const unsweptMs = 300_000
-
 /** Why the backlog may lack failures since the last sweep; undefined before the first, see `gapsOf`. `now`: host clock, epoch ms. */
 export function newerGapOf(last: { result: string; endedAt: Date } | undefined, now: number): string | undefined {
   if (last === undefined) return undefined
   if (last.result === 'failed') return 'The last sweep failed: newer failures are not known.'
   const { endedAt } = last
-  return now - endedAt.getTime() > unsweptMs
+  return now - endedAt.getTime() > maxUnsweptMs
     ? `No sweep has ended since ${endedAt.toISOString()}: newer failures are not known.`
     : undefined
 }
@@ -143,8 +141,8 @@ export function createRecords({
   turn,
   zone,
 }: RecordsOptions): RecordsReader {
-  /** True for a filter that records of future events match: they have no decision, and an id finds them. */
-  const isOfTime = ({ decision, eventId, webhookIds }: RecordFilter): boolean =>
+  /** Records of future events have no decision, and an id finds them. */
+  const mayMatchAhead = ({ decision, eventId, webhookIds }: RecordFilter): boolean =>
     decision === undefined && eventId === undefined && webhookIds === undefined
   const windowStart = (): number => reconciler().client.now() - policy.window.lookback
 
@@ -155,7 +153,7 @@ export function createRecords({
     const isBeyond = (from ?? until) < windowStart() && (decision?.includes('exhausted') ?? true)
     const records = (decision?.includes('excluded') ? sumOf(excluded) : 0) + (isBeyond ? beyondWindow : 0)
     const listed = `Up to ${counted(records, 'more is', 'more are')} only counted: the platform lists them by time (since, or --since TIME).`
-    return joined([records > 0 ? listed : undefined, isOfTime(filter) ? aheadOf(reconciler(), filter) : undefined])
+    return joined([records > 0 ? listed : undefined, mayMatchAhead(filter) ? aheadOf(reconciler(), filter) : undefined])
   }
 
   async function* inBatches<T>(page: readonly T[], show: (one: T) => ExplainedRecord) {
@@ -270,7 +268,7 @@ export function createRecords({
         if (page.length === limit) break
         if (found.upTo !== undefined) last = { id: firstId, localSecond: found.upTo }
       }
-      if (isOfTime(filter)) end.incomplete = joined([end.incomplete, aheadOf(reconciler(), filter)])
+      if (mayMatchAhead(filter)) end.incomplete = joined([end.incomplete, aheadOf(reconciler(), filter)])
       if (page.length === limit) end.next = last
       else if (end.incomplete === undefined) {
         const ids = new Set(page.map(({ entry }) => entry.id.toLowerCase()))

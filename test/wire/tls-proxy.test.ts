@@ -73,7 +73,7 @@ describe('a PATCH never leaves', () => {
     expect(failure).toMatchObject({ reason: 'tls', requestNotSent: true })
   })
 
-  test('where no connection comes about within 5 s', async () => {
+  test('where no connection is made within 5 s', async () => {
     await http.reopen({ connections: 1 })
     // It takes the connection, and then says nothing: the handshake never ends.
     await using server = await startRawServer(says(''))

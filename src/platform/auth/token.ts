@@ -201,10 +201,9 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
     const isRefusedByApi = refused === undefined
     const since = isRefusedByApi ? apiRefusesSince() : failingSince
     if (since === undefined) return undefined
-    const byOther = isRefusedByApi ? 'api' : 'identity-host'
+    const by = isRefusedByApi ? 'api' : refused?.result.isUnsigned === true ? 'signature' : 'identity-host'
     return {
-      ...{ by: refused?.result.isUnsigned === true ? 'signature' : byOther, host: options.tokenUrl.host },
-      ...{ kind, reason, advice },
+      ...{ by, host: options.tokenUrl.host, kind, reason, advice },
       ...(refused?.result.status !== undefined && { status: refused.result.status }),
       since: onWallClock(clock, since),
       nextTryAt: onWallClock(clock, Math.max(refreshDueAt(), clock.monotonic())),

@@ -13,7 +13,7 @@ export interface CallKeys {
 const unverified =
   'its certificate cannot be verified: name its authority in NODE_EXTRA_CA_CERTS, which is read only when the process starts, and check that the server sends its intermediate certificates'
 const unfit =
-  'its certificate, or that of an issuer, is not fit for a server, for example by its purpose, key length or algorithm: have its operator replace it'
+  'its certificate, or that of an issuer, cannot be used by a server, for example because of its purpose, key length or algorithm: have its operator replace it'
 const otherHost = 'its certificate is for another host: check the host in the URL, DNS, and any proxy between'
 
 const tlsAdviceByCode: Readonly<Record<string, string>> = {
@@ -42,7 +42,7 @@ const causeByCode: Readonly<Record<string, string>> = {
   EAI_AGAIN: 'DNS does not respond',
   EHOSTUNREACH: 'there is no route to its host',
   ENETUNREACH: 'there is no route to its network',
-  UND_ERR_CONNECT_TIMEOUT: 'no connection comes about',
+  UND_ERR_CONNECT_TIMEOUT: 'no connection could be made',
 }
 
 const proxyVariables = 'HTTPS_PROXY (or HTTP_PROXY), and NO_PROXY'

@@ -5,6 +5,9 @@ import type { CallFailure } from '../platform-trouble.ts'
 import type { SkippedSlice } from './sweep.ts'
 
 /** A full sweep begins with a recent one, so it goes first. */
+/** After this long without a sweep, newer failures are not known. */
+export const maxUnsweptMs = 300_000
+
 export const sweepKinds = ['full', 'recent'] as const
 export type SweepKind = (typeof sweepKinds)[number]
 export const sweepResults = ['complete', 'incomplete', 'failed'] as const
