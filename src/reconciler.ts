@@ -46,7 +46,7 @@ export interface ReconcilerDeps {
   policy: Policy
   connection: Pick<Connection, 'client' | 'zone'> & {
     serverClocks: { api: Pick<ServerClock, 'isKnown' | 'now'> }
-    tokens: Pick<TokenCache, 'expiresAt' | 'probe' | 'trouble'>
+    tokens: Pick<TokenCache, 'get' | 'isHeld' | 'probe' | 'trouble'>
   }
   /** For the receiver's health URL. */
   transport: Transport
@@ -115,7 +115,7 @@ async function retryLoop({ dispatcher, notifiers, rate }: Parts, { stop, kill }:
   for (;;) {
     stop.throwIfAborted()
     dispatcher.turn(stop)
-    let picked = dispatcher.pick()
+    let picked = dispatcher.pick(stop)
     if (picked === undefined) {
       await notifiers.retry.wait(dispatcher.msUntilChange(), stop)
       continue
@@ -123,7 +123,7 @@ async function retryLoop({ dispatcher, notifiers, rate }: Parts, { stop, kill }:
     if (!rate.tryAcquire('retry')) {
       await rate.acquire('retry', stop)
       // Picks again after the wait: the record may no longer be due, and a gate may be shut.
-      picked = stop.aborted ? undefined : dispatcher.pick()
+      picked = stop.aborted ? undefined : dispatcher.pick(stop)
     }
     if (picked === undefined) rate.release('retry')
     else dispatcher.send(picked, kill)
@@ -230,9 +230,9 @@ export function createReconciler(
   const receiver = createReceiverHealth({ healthUrl, transport, clock, wake: wake.retry, emit })
   /** Without a valid token, no call is sent before one is requested again. */
   function msUntilToken(): number {
-    const { expiresAt, trouble } = connection.tokens
+    const { isHeld, trouble } = connection.tokens
     const nextTryAt = trouble()?.nextTryAt ?? -Infinity
-    return (expiresAt() ?? -Infinity) > clock.now() ? 0 : Math.max(0, nextTryAt - clock.now())
+    return isHeld() ? 0 : Math.max(0, nextTryAt - clock.now())
   }
   const msUntilSweep = (): number => sweeper.msUntilNext((nextTickAt?.() ?? Infinity) - clock.monotonic())
   const breaker = createPlatformBreaker({
@@ -258,7 +258,14 @@ export function createReconciler(
     nextListInMs: () => (sweeper.isUnderWay() ? 0 : Math.min(msUntilSweep(), confirmer.msUntilRound())),
     tokenInMs: msUntilToken,
   })
-  const dispatcher = createDispatcher({ ...common, limits, gates, concurrency: config.retry.concurrency })
+  const dispatcher = createDispatcher({
+    ...common,
+    tokens: connection.tokens,
+    wake: wake.retry,
+    limits,
+    gates,
+    concurrency: config.retry.concurrency,
+  })
   const confirmer = createConfirmer({ ...common, concurrency: policy.sweep.concurrency })
   const sweeper = createSweeper({ ...common, dispatcher, situations, maxRecords, wake: wake.sweep })
   const isReady = (): boolean => sweeper.findings().seenUntil !== undefined

@@ -74,7 +74,7 @@ export const throttledGapMs = 900_000
 /** True for events that show a working platform: a list, a response about a record, or an outcome. */
 function isProgress(event: TelemetryEvent): boolean {
   if (event.type === 'sweep') return event.report.result !== 'failed'
-  if (event.type === 'retry') return event.response.sent && meaningOf(event.response.result).isOfRecord === true
+  if (event.type === 'retry') return meaningOf(event.response.result).isOfRecord === true
   return event.type === 'outcome' && event.outcome !== 'unknown'
 }
 

@@ -17,7 +17,7 @@ const counters: { readonly [Type in TelemetryEvent['type']]?: (metrics: Metrics,
     metrics.add('access_token_refreshes_total', { result: isNewKey ? 'new-key-rejected' : event.result })
   },
   retry: (metrics, { response }) => {
-    if (response.sent) metrics.add('retries_total', { result: response.result })
+    metrics.add('retries_total', { result: response.result })
   },
   /** Unknown outcomes are not measured. A negative time, from clocks that differ, must not reduce a sum. */
   outcome: (metrics, { outcome, sinceEventMs, sinceRetryMs }) => {

@@ -33,6 +33,7 @@ type Token = Pick<AccessToken, 'obtainedAt' | 'value'>
 
 export interface TokenSource {
   get(signal?: AbortSignal): Promise<Token>
+  isHeld(): boolean
   refused(token: Token, options: { hasWorked: boolean }): void
   renewed(token: Token, signal?: AbortSignal): Promise<Token>
 }
@@ -71,8 +72,8 @@ export interface PlatformClient {
   /** The smallest list, of a second an hour ago: one of all times may take too long. @throws as `list` does */
   ping(signal: AbortSignal, purpose?: ListPurpose): Promise<void>
   /**
-   * Requests the retry of one record. The caller has acquired a call from the rate limiter, which is returned if nothing is
-   * sent. `isLimitedAlone` gets each response, and returns true for one that says nothing about the rate of other calls.
+   * Requests the retry of one record. The caller has acquired a call from the rate limiter while a token was held.
+   * `isLimitedAlone` gets each response, and returns true for one that says nothing about the rate of other calls.
    * @throws the signal's reason, and PlatformFailure for an id that is no UUID; any other result is returned. @see
    * docs/platform-api.md "Retry a webhook"
    */
@@ -133,8 +134,8 @@ const neverDoubtful: ReadonlySet<Reason> = new Set<Reason>(['ok', 'throttled'])
 const silentMs = 60_000
 
 /**
- * Sends a request for which a call was acquired from the rate limiter. Without a token the call is returned, and the promise
- * rejects with the TokenError or the signal's reason. After a 401, or a doubtful response where such calls have worked, the
+ * Sends a request for which a call was acquired from the rate limiter while a token was held. Rejects with the signal's reason,
+ * or the TokenError if that has expired in this moment. After a 401, or a doubtful response where such calls have worked, the
  * request is replayed once with the then valid token, if `mayReplay`.
  */
 type Call = <T>(
@@ -164,6 +165,20 @@ function kindOf(
   const mayBeOfRecord = of === 'retry' && code !== undefined && status !== 503
   const isOfLists = of !== 'retry' && code === undefined && mayBeOfRate.has(reason)
   return isOfLists || (reason === 'server-error' && !mayBeOfRecord) ? 'overloaded' : 'ok'
+}
+
+/** Acquires a call from the rate limiter while a token is held: calls that wait for one would all be sent when it comes. */
+async function acquireWithToken(
+  { rate, tokens }: Pick<ClientOptions, 'rate' | 'tokens'>,
+  kind: TrafficClass,
+  signal: AbortSignal,
+): Promise<void> {
+  for (;;) {
+    await tokens.get(signal)
+    await rate.acquire(kind, signal)
+    if (tokens.isHeld()) return
+    rate.release(kind)
+  }
 }
 
 function createCall(options: ClientOptions): Call {
@@ -263,15 +278,6 @@ function createCall(options: ClientOptions): Call {
     return exchange
   }
 
-  async function tokenFor(kind: TrafficClass, signal: AbortSignal): Promise<Token> {
-    try {
-      return await tokens.get(signal)
-    } catch (error) {
-      rate.release(kind)
-      throw error
-    }
-  }
-
   const isYoung = (token: Token): boolean => clock.monotonic() - token.obtainedAt < youngTokenMs
 
   /** A young token that never worked may not be known to every server yet, in whatever way that is said. */
@@ -306,7 +312,7 @@ function createCall(options: ClientOptions): Call {
   }
 
   return async (kind, operation, signal, mayReplay) => {
-    const token = await tokenFor(kind, signal)
+    const token = await tokens.get(signal)
     const first = { ...(await once(kind, operation, token, signal)), isReplayed: false }
     const isRefused = refuses(token, operation, first)
     if (isRefused) tokens.refused(token, { hasWorked: token === workingToken })
@@ -316,9 +322,9 @@ function createCall(options: ClientOptions): Call {
     const isOver = !mayReplay || (mayBeDone && operation.method === 'PATCH')
     if (isDoubted && (await renewed(token, signal)) === undefined) return first
     if (isOver || !(isRefused || isDoubted)) return first
-    await rate.acquire(kind, signal)
     try {
-      const next = await tokenFor(kind, signal)
+      await acquireWithToken(options, kind, signal)
+      const next = await tokens.get(signal)
       const second = await once(kind, operation, next, signal)
       if (second.reason === 'unauthorized') tokens.refused(next, { hasWorked: next === workingToken })
       // Without a response, or with a 429, nothing is known of the new token.
@@ -330,13 +336,6 @@ function createCall(options: ClientOptions): Call {
       return { ...first, tokenError: error }
     }
   }
-}
-
-/** The result of a PATCH that was not sent because no token was available. */
-function notSent({ kind, reason }: TokenError): RetryResponse {
-  return kind === 'transient'
-    ? { result: 'unreachable', reason, sent: false }
-    : { result: 'unauthorized', reason: 'unauthorized', sent: false }
 }
 
 export function createPlatformClient(options: ClientOptions): PlatformClient {
@@ -357,15 +356,16 @@ export function createPlatformClient(options: ClientOptions): PlatformClient {
     repeatCredit = Math.min(maxRepeatCredit, repeatCredit + repeatShare)
     let isReplayed = false
     let failure: PlatformFailure | undefined
+    // No token is available because the API rejected the last ones.
+    const rethrow = (error: unknown): never => {
+      throw error instanceof TokenError && failure?.reason === 'unauthorized' ? failure : error
+    }
     let limited = 0
     for (let tries = 1; ;) {
       if (rate.pausedForMs(purpose) >= maxPauseMs) throw failure ?? new PlatformFailure('throttled', undefined, 'list')
-      await rate.acquire(purpose, signal)
+      await acquireWithToken(options, purpose, signal).catch(rethrow)
       const sentAt = clock.monotonic()
-      const called: Called<ListPage> = await call(purpose, operation, signal, !isReplayed).catch((error: unknown) => {
-        // No token is available because the API rejected the last ones.
-        throw error instanceof TokenError && failure?.reason === 'unauthorized' ? failure : error
-      })
+      const called: Called<ListPage> = await call(purpose, operation, signal, !isReplayed).catch(rethrow)
       if (called.reason === 'ok') {
         return {
           page: called.content,
@@ -393,7 +393,8 @@ export function createPlatformClient(options: ClientOptions): PlatformClient {
       return readRetryResponse(await call('retry', operation, signal, true))
     } catch (error) {
       signal.throwIfAborted()
-      if (error instanceof TokenError) return notSent(error)
+      // The token that was held has expired in this moment.
+      if (error instanceof TokenError) return { result: 'unreachable', reason: error.reason }
       throw error
     }
   }

@@ -166,8 +166,6 @@ export interface CallResponse {
 
 export interface RetryResponse extends CallResponse {
   result: RetryResult
-  /** False if no PATCH was sent, because no token was available. It is then no attempt. */
-  sent: boolean
   /** With `already-resolved`, if the platform names it. */
   found?: FoundStatus
   /** With `accepted`: the returned record, if readable. */
@@ -258,9 +256,9 @@ export function readRetryResponse(exchange: Exchange<WebhookRecord | UnreadableR
   const { problem, reason, status } = exchange
   if (reason === 'ok') {
     const record = exchange.content
-    return { result: 'accepted', reason, sent: true, ...(!isUnreadable(record) && { record }) }
+    return { result: 'accepted', reason, ...(!isUnreadable(record) && { record }) }
   }
-  const response = { reason, sent: true, status, problem }
+  const response = { reason, status, problem }
   const resolved = exchange.code === invalidStatusCode ? resolvedBy(exchange.body) : undefined
   if (resolved !== undefined) return { ...response, result: 'already-resolved', ...resolved }
   const result = exchange.isThrottled === true ? 'throttled' : resultOfReason[reason]

@@ -95,8 +95,8 @@ export const noSums = (): RetryJob['sums'] => ({
 
 /** Undefined if it must be sent again: the platform said nothing about it, or received nothing. */
 export function standingAfter({ response }: RetryEvent): Standing | undefined {
-  const { found, lost, result, sent } = response
-  if (!sent || result === 'throttled') return undefined
+  const { found, lost, result } = response
+  if (result === 'throttled') return undefined
   if (result === 'accepted' || lost === true) return 'awaiting'
   if (result !== 'already-resolved') return 'refused'
   return found === 'successful' ? 'resolved' : found === 'processing' ? 'underway' : 'absent'

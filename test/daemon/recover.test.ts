@@ -281,6 +281,35 @@ test.each([
   expect(sandbox.stats.tokens.issued).toBe(2)
 })
 
+test('a pause that comes while a token is awaited holds the retries that wait for it', async () => {
+  await using day = await beginDay({ expiresIn: 300 })
+  const { clock, sandbox } = day
+  let areTokensSlow = false
+  const daemon = await day.start({}, undefined, {
+    between: (transport) => async (request) => {
+      const response = await transport(request)
+      if (areTokensSlow && request.method === 'POST') await clock.sleep(200_000)
+      return response
+    },
+  })
+  const { pause } = daemon.ops().control
+  await pause.pause()
+  day.seed(20, [48, 12])
+  await daemon.goOn()
+  areTokensSlow = true
+  await clock.advance(230_000)
+  expect(await daemon.metric('access_token_expiry_timestamp_seconds')).toBeLessThan(clock.now() / 1000)
+  await pause.resume()
+  await clock.advance(5000)
+  await pause.pause()
+  await daemon.goOn()
+  expect(await daemon.metric('access_token_expiry_timestamp_seconds')).toBeGreaterThan(clock.now() / 1000)
+  expect(sandbox.stats.requests.retry).toEqual({})
+  await pause.resume()
+  await daemon.goOn(3)
+  expect(sandbox.counts()).toMatchObject({ failed: 0, successful: 20 })
+})
+
 test.each<[string, FaultRule[], ticks: number, gapMs: number, tokens: number]>([
   ['all calls', [{ operation: 'api', fault: { kind: 'status', status: 500 } }], 240, 60_000, 9],
   [

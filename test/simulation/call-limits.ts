@@ -1,7 +1,5 @@
 // Watches how fast a process calls: its rate, the waits that it was asked for, the tries to get a token, and retries while they are blocked.
-import type { SweepPolicy } from '../../src/reconcile/policy.ts'
 import type { Config } from '../../src/config/schema.ts'
-import { isReplayable } from './knowledge.ts'
 import { createBucket, isTooMany } from './meters.ts'
 import type { Call, Told } from './network.ts'
 
@@ -19,7 +17,6 @@ export interface CallLimits {
 
 export interface CallLimitsOptions {
   config: Config
-  sweep: SweepPolicy
   /** ms since the start. */
   now: () => number
   /** The subscription of a record, by its id. */
@@ -36,11 +33,6 @@ export interface CallLimitsOptions {
 const tokenFailures = 3
 const tokenFailuresSpanMs = 30_000
 const longestRetryAfterMs = 300_000
-/** A timer fires a moment late. */
-const timerMs = 5
-/** A refused token that is younger rests for so long: calls that have their place in the rate wait for it. */
-const youngMs = 10_000
-const restOf = (ageMs: number, keptMs: number): number => Math.max(1000, Math.min(ageMs, keptMs - ageMs))
 /** What is so near to its end may hold others up. */
 const nearlyEmpty = 0.2
 /** So many refusals of lists, after each of which a retry was served, and none was refused, are of lists alone. */
@@ -56,18 +48,11 @@ interface Wait {
 }
 
 export function createCallLimits(options: CallLimitsOptions): CallLimits {
-  const { config, now, subscriptionOf, sweep, onHold, onListsHeld, onShut, violate } = options
-  const { concurrency, maxPerSecond } = config.retry
+  const { config, now, subscriptionOf, onHold, onListsHeld, onShut, violate } = options
+  const { maxPerSecond } = config.retry
   const calls = createBucket(config.platform.maxRequestsPerSecond)
   const retries = maxPerSecond === undefined ? undefined : createBucket(maxPerSecond)
   const failedTokens: number[] = []
-  /** Calls that may wait for a token at once, with their place in the rate: nothing stops them any more. */
-  const mostWaiting = concurrency + 2 * sweep.concurrency + 4
-  /** When a token last came. */
-  let tokenAt = -Infinity
-  /** Tokens that were granted since one last worked; and whether the present one has. */
-  let [unworked, hasWorked] = [0, false]
-  let restsUntil = -Infinity
   const newWait = (): Wait => ({ until: -Infinity, throttledInARow: 0 })
   const [waitOfAll, waitOfLists] = [newWait(), newWait()]
   /** Of subscriptions that were refused; and of these, the ones since whose refusal another was served. */
@@ -80,19 +65,14 @@ export function createCallLimits(options: CallLimitsOptions): CallLimits {
   let tokenFreedAt = 0
   let isPaused = false
   let isDown = config.receiver.healthUrl !== undefined
-  let heldSince = -Infinity
-  let sentWhileHeld = 0
 
   function checkWait({ until }: Wait): void {
     if (now() < until) violate('goes on calling although it was asked to wait')
   }
 
   function checkHeld(): void {
-    if (!isPaused && !isDown) return
-    sentWhileHeld += 1
-    if (sentWhileHeld > (tokenAt >= heldSince ? concurrency : 0)) {
-      violate(isPaused ? 'goes on retrying although it is paused' : 'retries although the receiver is not well')
-    }
+    if (isPaused) violate('goes on retrying although it is paused')
+    else if (isDown) violate('retries although the receiver is not well')
   }
 
   function checkRetry(isReplay: boolean): void {
@@ -150,14 +130,7 @@ export function createCallLimits(options: CallLimitsOptions): CallLimits {
   function toldToken({ kind, retryAfterMs, status }: Told): void {
     if (kind === 'given-up') return
     if (retryAfterMs !== undefined) tokenWaitsUntil = endOfWait(tokenAskedAt, retryAfterMs)
-    if (kind === 'told' && status === 200) {
-      ;[tokenAt, restsUntil] = [now(), -Infinity]
-      ;[unworked, hasWorked] = [hasWorked ? 1 : unworked + 1, false]
-      // Who waited for the token had its place in the rate before.
-      calls.allow(mostWaiting, now())
-      retries?.allow(((now() - tokenAskedAt) / 1000) * (maxPerSecond ?? 0), now())
-      return
-    }
+    if (kind === 'told' && status === 200) return
     onShut()
     // A host that names its own pause limits the tries itself.
     if (retryAfterMs !== undefined) return
@@ -165,17 +138,6 @@ export function createCallLimits(options: CallLimitsOptions): CallLimits {
     if (isTooMany(failedTokens, tokenFailures, tokenFailuresSpanMs)) {
       violate('failed to get a token three times within 30 s')
     }
-  }
-
-  function learnRest(): void {
-    const ageMs = now() - tokenAt
-    // After two that never worked, the next is kept twice as long.
-    const keptMs = youngMs * 2 ** Math.min(4, Math.max(0, unworked - 2))
-    if (now() < restsUntil || ageMs >= keptMs) return
-    restsUntil = now() + restOf(ageMs, keptMs)
-    const restMs = restOf(ageMs, keptMs) + timerMs
-    calls.allow(mostWaiting, now(), restMs)
-    retries?.allow((restMs / 1000) * (maxPerSecond ?? 0), now(), restMs)
   }
 
   return {
@@ -198,18 +160,8 @@ export function createCallLimits(options: CallLimitsOptions): CallLimits {
       const { operation } = call
       if (operation === 'token') toldToken(told)
       else if (operation !== 'health') learnWait(call, told)
-      // A void token may be answered by a page of 200.
-      const isVoid = told.kind === 'not-its-word' && told.status === 200
-      // A retry of a missing record may get a 404 without an error body.
-      const isOfRecord = operation === 'retry' && told.status === 404
-      if ((isReplayable(told) || isVoid) && operation !== 'token' && !isOfRecord) learnRest()
-      if (operation !== 'token' && operation !== 'health') hasWorked ||= told.kind === 'told' && told.status === 200
       if (operation !== 'health') return
       const isWell = told.kind === 'told' && told.status === 200
-      if (!isDown && !isWell) {
-        sentWhileHeld = 0
-        heldSince = now()
-      }
       if (isDown || !isWell) onShut()
       isDown = !isWell
       onHold()
@@ -219,8 +171,6 @@ export function createCallLimits(options: CallLimitsOptions): CallLimits {
     },
     paused(is) {
       isPaused = is
-      sentWhileHeld = 0
-      heldSince = now()
       onHold()
     },
     isReceiverDown: () => isDown,

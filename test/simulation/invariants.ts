@@ -121,7 +121,6 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
   let listsFreeSince = Math.max(timeline.now(), boundsLater?.until ?? hidden?.until ?? 0)
   const limits = createCallLimits({
     config,
-    sweep: scenario.sweep,
     now: timeline.now,
     subscriptionOf: (id) => platform.records.get(id)?.plan.subscription,
     onHold: held,
@@ -361,7 +360,7 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
       const fact = inLowerCase(told)
       endedBackoffs.fact(fact)
       // While the job is still listing, an earlier retry may end: it has not found the record yet.
-      if (fact.type === 'retry' && fact.response.sent && fact.response.result !== 'throttled') {
+      if (fact.type === 'retry' && fact.response.result !== 'throttled') {
         const isListing = askedFor.get(fact.webhookId)?.view()?.state === 'listing'
         if (!isListing) askedFor.delete(fact.webhookId)
       }

@@ -79,7 +79,7 @@ function isLost(told: Told): boolean {
 }
 
 /** True for what a call may be sent once more for, with another token. A page with 200 may come from behind the platform. */
-export function isReplayable(told: Told): boolean {
+function isReplayable(told: Told): boolean {
   const { status = 0 } = told
   return status === 401 || status === 403 || (status >= 300 && isIntercepted(told))
 }
@@ -253,11 +253,6 @@ export function createKnowledge(options: KnowledgeOptions): Knowledge {
         const known = of(fact.webhookId)
         // It ended with a refused token, or no other token could be had for the replay.
         if (known.mayReplay) refuse(known)
-        else if (!fact.response.sent) {
-          // No token could be had: nothing of it was seen from outside.
-          known.triedAt = platform.now()
-          refuse(known, true)
-        }
         known.mayReplay = false
         if (fact.response.result === 'platform-error' && known.owed === undefined)
           failures.push({ id: fact.webhookId, until: known.sentAt + probeTimeoutMs })

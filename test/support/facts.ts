@@ -109,7 +109,7 @@ export const everyFact = {
   'token-scope-missing': { type: 'token-scope-missing', requested: 'api', granted: 'none' },
   'credential-reloaded': { type: 'credential-reloaded', file: 'auth.privateKeyFile', bits: 4096, fingerprint: 'aa' },
   'credential-reload-failed': { type: 'credential-reload-failed', file: 'auth.privateKeyFile', problem: 'not a key' },
-  retry: retryFact({ result: 'accepted', reason: 'ok', sent: true }),
+  retry: retryFact({ result: 'accepted', reason: 'ok' }),
   trouble: { type: 'trouble', trouble: 'platform' },
   sweep: sweepFact(),
   'slice-skipped': { type: 'slice-skipped', sweepId: 'abcd1234', span: { from: 60, to: 61 } },

@@ -20,7 +20,7 @@ for (let listed = 0; listed < 2 * maxRecords; listed += rows) {
     // Not in whole milliseconds, as real clocks are read.
     const monotonic = listed + sent / 7
     outcomes.begin(record, sent, { sentAt: testNow + monotonic, monotonic })
-    const response = { result: 'rejected', reason: 'bad-request', sent: true } as const
+    const response = { result: 'rejected', reason: 'bad-request' } as const
     outcomes.note(record, response, { respondedAt: testNow + monotonic, monotonic })
     record.note({ askedBy: withJob(record.askedBy, job) })
   }

@@ -87,6 +87,7 @@ export function createClientUnderTest(options: ClientTestOptions = {}): ClientUn
         signal?.throwIfAborted()
         return tokens.error === undefined ? Promise.resolve(token) : Promise.reject(tokens.error)
       },
+      isHeld: () => tokens.error === undefined,
       refused(used, { hasWorked }) {
         tokens.voided.push(used.value)
         if (hasWorked) tokens.hadWorked.push(used.value)

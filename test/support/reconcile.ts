@@ -64,7 +64,10 @@ export function reconcile(options: ReconcileOptions = {}): Reconcile {
     policy: { ...defaultPolicy, circuit: { ...defaultPolicy.circuit, ...circuit } },
     connection: {
       zone: createTimeZone('UTC'),
-      tokens: { expiresAt: () => Infinity, probe: () => false, trouble: () => undefined },
+      tokens: {
+        get: () => Promise.reject(new Error('no test of parts sends a retry')),
+        ...{ isHeld: () => true, probe: () => false, trouble: () => undefined },
+      },
       serverClocks: { api: { now: () => clock.now(), isKnown: () => knowsTime } },
       client: () => client,
     },

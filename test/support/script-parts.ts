@@ -10,27 +10,28 @@ import { dayMs, entryOf, hourMs, learn, listingOf, minuteMs, secondMs, testNow }
 import { failedRecord } from './records.ts'
 import type { Reconcile } from './reconcile.ts'
 
+const noToken = new TokenError('no token', { kind: 'rejected', reason: 'bad-request' })
+
 /** Responses of the platform by their names in scripts; `works` for neither. */
 export const listErrors: Readonly<Record<string, Error>> = {
   500: new PlatformFailure('server-error', 500, 'list'),
   401: new PlatformFailure('unauthorized', 401, 'list'),
   403: new PlatformFailure('forbidden', 403, 'list'),
   404: new PlatformFailure('intercepted', 404, 'list'),
-  'no-token': new TokenError('no token', { kind: 'rejected', reason: 'bad-request' }),
+  'no-token': noToken,
   bug: new TypeError('a bug'),
 }
 const retryAnswers: Readonly<Record<string, RetryResponse>> = {
-  accepted: { result: 'accepted', reason: 'ok', sent: true },
-  resolved: { result: 'already-resolved', reason: 'conflict', sent: true, found: 'processing' },
-  500: { result: 'platform-error', reason: 'server-error', sent: true },
-  400: { result: 'rejected', reason: 'bad-request', sent: true },
-  401: { result: 'unauthorized', reason: 'unauthorized', sent: true },
-  404: { result: 'intercepted', reason: 'intercepted', status: 404, sent: true },
-  gone: { result: 'gone', reason: 'not-found', status: 404, sent: true },
-  429: { result: 'throttled', reason: 'throttled', sent: true },
-  unreachable: { result: 'unreachable', reason: 'connection', sent: true },
-  lost: { result: 'unreachable', reason: 'timeout', sent: true, lost: true },
-  'no-token': { result: 'unauthorized', reason: 'unauthorized', sent: false },
+  accepted: { result: 'accepted', reason: 'ok' },
+  resolved: { result: 'already-resolved', reason: 'conflict', found: 'processing' },
+  500: { result: 'platform-error', reason: 'server-error' },
+  400: { result: 'rejected', reason: 'bad-request' },
+  401: { result: 'unauthorized', reason: 'unauthorized' },
+  404: { result: 'intercepted', reason: 'intercepted', status: 404 },
+  gone: { result: 'gone', reason: 'not-found', status: 404 },
+  429: { result: 'throttled', reason: 'throttled' },
+  unreachable: { result: 'unreachable', reason: 'connection' },
+  lost: { result: 'unreachable', reason: 'timeout', lost: true },
 }
 
 const units: Readonly<Record<string, number>> = { ms: 1, s: secondMs, min: minuteMs, h: hourMs, d: dayMs }
@@ -120,6 +121,9 @@ export function partCommands({ breaker, clock, events: all, subscriptions }: Rec
         breaker.note(named(retryAnswers, result), clock.monotonic())
       }
       await clock.settle()
+    },
+    'lacks-token': () => {
+      breaker.lacksToken(noToken)
     },
     late: (result = '', before = '') => {
       breaker.note(named(retryAnswers, result), clock.monotonic() - msOf(before))

@@ -67,8 +67,7 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
   let hadToken = false
 
   function logRetry({ response, ...event }: FactOf<'retry'>): void {
-    const { found, lost, problem, reason, result, sent, status } = response
-    if (!sent) return
+    const { found, lost, problem, reason, result, status } = response
     since.retries += 1
     if (result === 'accepted') since.accepted += 1
     log.event('retry_answered', {

@@ -27,6 +27,8 @@ export interface TokenCache {
    * @throws TokenError, at once while backing off; the signal's reason
    */
   get(signal?: AbortSignal): Promise<AccessToken>
+  /** True if it resolves at once. */
+  isHeld(): boolean
   /**
    * Reports that the API rejected a token. A young token may not be known to every server, yet or ever: it stays in use. If it
    * never worked it rests, and the previous one is used if it is still valid. Any other is void.
@@ -293,6 +295,11 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
     return request ?? (limiter.openAt() <= clock.monotonic() ? begin() : undefined)
   }
 
+  function isHeld(): boolean {
+    const held = valid()
+    return held !== undefined && (held.restsUntil <= clock.monotonic() || living(held.former) !== undefined)
+  }
+
   async function get(signal?: AbortSignal): Promise<AccessToken> {
     signal?.throwIfAborted()
     const held = valid()
@@ -341,6 +348,7 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
 
   return {
     get,
+    isHeld,
     refused(token, { hasWorked }) {
       if (cached?.former?.token === token) cached.former = undefined
       if (cached?.token !== token) return

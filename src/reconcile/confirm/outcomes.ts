@@ -284,9 +284,8 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
       if (awaiting === undefined) return
       // By the platform's clock as now known: the response may have shown that it was set.
       const triedAt = respondedAt - (monotonic - awaiting.sentAt)
-      const isLimited = !response.sent || response.result === 'throttled'
       // The platform breaker has a backoff of its own for trials. A limit refuses any record: that says nothing about this one.
-      const rests = isTrial ? 'as before' : isLimited ? 'anew' : 'longer'
+      const rests = isTrial ? 'as before' : response.result === 'throttled' ? 'anew' : 'longer'
       const ofResponse = meaningOf(response.result).isOfRecord ? { refusals: 0 } : noTry(record, rests)
       const counts = response.lost !== true && ofResponse
       const isOpen = response.result === 'accepted' || response.lost === true

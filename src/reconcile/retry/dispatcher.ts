@@ -3,6 +3,8 @@ import pLimit from 'p-limit'
 import type { Clock } from '../../runtime/clock.ts'
 import { isAbort } from '../../runtime/errors.ts'
 import type { PlatformClient } from '../../platform/client.ts'
+import type { TokenCache } from '../../platform/auth/token.ts'
+import { TokenError } from '../../platform/auth/token-response.ts'
 import { meaningOf, type RetryResponse } from '../../platform/operations.ts'
 import { longPauseMs, type RateLimiter } from '../../platform/rate-limiter.ts'
 import type { Backlog } from './backlog.ts'
@@ -45,9 +47,11 @@ export interface DispatchOptions {
   limits: SubscriptionLimits
   gates: Gates
   pause: Pick<Pause, 'turn' | 'endsAt'>
+  tokens: Pick<TokenCache, 'get' | 'isHeld'>
   clock: Clock
   concurrency: number
   emit: (event: RetryEvent) => void
+  wake: () => void
 }
 
 /** A record whose slice is being listed is picked again after this time. */
@@ -73,8 +77,8 @@ interface Flight extends Pick<RetryEvent, 'attempt' | 'why'> {
 export interface Dispatcher {
   /** One turn of the loop: ends cooldowns, frees places and pings the platform, each when due. */
   turn(signal: AbortSignal): void
-  /** The record to retry now; undefined if there is none, a gate is shut, or no slot is free. */
-  pick(): Picked | undefined
+  /** The record to retry now; undefined if there is none, a gate is shut, no slot is free, or no token is held: requests one. */
+  pick(signal: AbortSignal): Picked | undefined
   /** Sends its retry. `kill` aborts the call. */
   send(picked: Picked, kill: AbortSignal): void
   /** Milliseconds until a record may become due or allowed; Infinity if only an event can change that. */
@@ -95,7 +99,7 @@ export interface Dispatcher {
 
 export function createDispatcher(options: DispatchOptions): Dispatcher {
   const { backlog, breaker, client, clock, gates, limits, outcomes, pause, planner, policy } = options
-  const { rate, subscriptions } = options
+  const { rate, subscriptions, tokens, wake } = options
   const limit = pLimit(options.concurrency)
   const inFlight = (): number => limit.activeCount
   const flights = new Map<FailedRecord, Promise<void>>()
@@ -103,6 +107,8 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
   const fences = new Map<Fence, Span>()
   /** The current ping of the platform. */
   let pinging: Promise<void> = Promise.resolve()
+  /** A record waits for the current request of a token. */
+  let requesting: Promise<void> | undefined
   /** Monotonic ms, not counting a Retry-After: that wait is no silence. */
   const activeMs = (): number => clock.monotonic() - rate.pausedMs('retry')
   let turnedAt = activeMs()
@@ -114,7 +120,8 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
 
   /** The last free slot is for a subscription without retries in flight, so that a slow one cannot take all. */
   const idleOnly = (): boolean => inFlight() === options.concurrency - 1
-  const mayRetry = (): boolean => inFlight() < options.concurrency && gates.admits(inFlight())
+  const mayRetry = (): boolean =>
+    requesting === undefined && inFlight() < options.concurrency && gates.admits(inFlight())
 
   function situationOf({ subscriptionId }: FailedRecord, now: number): Situation {
     return { now, backoffsEndedMs: subscriptions.backoffsEndedMs(subscriptionId, clock.monotonic()) }
@@ -130,15 +137,31 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
 
   const isHalfOpen = ({ circuit }: Subscription): boolean => stateOf(circuit, clock.monotonic()) !== 'closed'
 
-  function pick(): Picked | undefined {
+  async function requestToken(signal: AbortSignal): Promise<void> {
+    try {
+      await tokens.get(signal)
+      wake()
+    } catch (error) {
+      if (!(error instanceof TokenError)) throw error
+      breaker.lacksToken(error)
+    } finally {
+      requesting = undefined
+    }
+  }
+
+  /** No record is taken before there is a token: all that wait for one would be sent when it comes, though a gate may be shut then. */
+  function pick(signal: AbortSignal): Picked | undefined {
     if (!mayRetry()) return undefined
     const now = client.now()
-    return planner.pick({
+    const picked = planner.pick({
       admits: ({ id, inFlight }) => !(idleOnly() && inFlight > 0) && gates.ofSubscription(id) === undefined,
       sendableAt: (record) => readyAt(record, now),
       isHalfOpen,
       isTrial: breaker.trouble() !== undefined,
     })
+    if (picked === undefined || tokens.isHeld()) return picked
+    requesting = requestToken(signal).catch(failed(signal))
+    return undefined
   }
 
   /** A record whose PATCH was aborted by the end of the process is still failed: nothing is lost. */
@@ -207,7 +230,7 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     },
     broken: broken.signal,
     async drain() {
-      await Promise.all([pinging, ...flights.values()])
+      await Promise.all([pinging, requesting, ...flights.values()])
     },
     async fence(span, signal) {
       const fence: Fence = { isBroken: false, release: () => void fences.delete(fence) }

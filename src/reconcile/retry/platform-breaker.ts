@@ -46,7 +46,9 @@ export interface PlatformBreaker {
   since(): number | undefined
   /** The call that last showed the trouble. */
   call(): FailedCall | undefined
-  /** Reports the response to a PATCH sent, or to be sent, at `sentAt`, monotonic ms. */
+  /** A retry could not be sent, because no token was available. */
+  lacksToken(error: TokenError): void
+  /** Reports the response to a PATCH sent at `sentAt`, monotonic ms. */
   note(response: RetryResponse, sentAt: number): void
   /** A check shows that the platform accepted a PATCH sent at this time, although its response was lost. */
   arrived(sentAt: number): void
@@ -189,15 +191,19 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
     gate: () => (state.name === 'checking' && clock.monotonic() - enteredAt <= momentMs ? undefined : reason()),
     since: () => since && onWallClock(clock, since),
     call: () => call,
+    lacksToken({ reason }) {
+      call = { operation: 'token', reason }
+      stop('no-token')
+    },
     note(response, sentAt) {
-      const { problem, reason, result, sent, status } = response
+      const { problem, reason, result, status } = response
       const { isFailure: failed = false, isOfRecord = false } = meaningOf(result)
       if (isOfRecord) [rejectedInARow, passedAt] = [0, clock.monotonic()]
-      else if (result === 'unauthorized' && sent) rejectedInARow += 1
+      else if (result === 'unauthorized') rejectedInARow += 1
       const isOfAll = rejectedInARow >= suspiciousRow || !hasPassed()
-      const isRefused = result === 'unauthorized' && (isOfAll || state.name !== 'closed' || !sent)
-      if (isRefused || failed) call = { operation: sent ? 'retry' : 'token', problem, reason, status }
-      if (isRefused || !sent) stop(sent ? 'unauthorized' : 'no-token')
+      const isRefused = result === 'unauthorized' && (isOfAll || state.name !== 'closed')
+      if (isRefused || failed) call = { operation: 'retry', problem, reason, status }
+      if (isRefused) stop('unauthorized')
       failuresInARow = failed ? failuresInARow + 1 : 0
       // A retry already under way before the rejection is not the trial.
       // Nor is one that was throttled: it says nothing about the trouble.

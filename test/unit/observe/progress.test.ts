@@ -34,10 +34,9 @@ test('progress is a list, an outcome, or an answer that is about the record', ()
   }
   const seen = [sweepFact(), sweepFact({ kind: 'recent' }), sweepFact({ result: 'incomplete' }), outcomeFact()]
   expect([...seen, outcomeFact({ outcome: 'failed-again' })].filter((fact) => !isProgress(fact))).toEqual([])
-  const unsent = retryFact({ result: 'accepted', reason: 'ok', sent: false })
-  const others = [failedSweep(), outcomeFact({ outcome: 'unknown' }), unsent, everyFact['platform-request'], tokenHad]
+  const others = [failedSweep(), outcomeFact({ outcome: 'unknown' }), everyFact['platform-request'], tokenHad]
   expect(others.filter(isProgress)).toEqual([])
-  const telling = retryResults.filter((result) => isProgress(retryFact({ result, reason: 'ok', sent: true })))
+  const telling = retryResults.filter((result) => isProgress(retryFact({ result, reason: 'ok' })))
   expect(telling).toEqual(['accepted', 'already-resolved', 'gone', 'rejected'])
 })
 
@@ -75,7 +74,7 @@ describe('progress is due', () => {
 test('retries that the platform does not take are counted in a row, with the last reason, until it takes one', () => {
   const { progress } = progressOf(minute)
   const countAfter = (result: (typeof retryResults)[number], reason: 'server-error' | 'timeout'): unknown => {
-    progress.observe(retryFact({ result, reason, sent: true }), start)
+    progress.observe(retryFact({ result, reason }), start)
     return progress.state().notAccepted
   }
   for (const result of ['accepted', 'already-resolved'] as const) {
@@ -96,7 +95,7 @@ test('outcomes that stay unknown are counted in a row, until a retry finds a rec
     progress.observe(outcomeFact({ outcome }), 1)
     expect(progress.state().unknownInARow).toBe([1, 0, 1, 2][index])
   }
-  progress.observe(retryFact({ result: 'already-resolved', reason: 'conflict', sent: true }), 1)
+  progress.observe(retryFact({ result: 'already-resolved', reason: 'conflict' }), 1)
   expect(progress.state().unknownInARow).toBe(0)
 })
 

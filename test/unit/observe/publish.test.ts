@@ -34,7 +34,6 @@ test('each fact moves what it should, and no other series', async () => {
     tokenRefused({ isNewKey: true }),
     failedSweep(),
     sweepFact({ kind: 'recent', result: 'incomplete' }),
-    retryFact({ result: 'unauthorized', reason: 'unauthorized', sent: false }),
     outcomeFact({ outcome: 'failed-again' }),
     // The hour after which it was given up is no measurement, and clocks that differ do not take away from a sum.
     outcomeFact({ outcome: 'unknown', sinceRetryMs: 3_600_000 }),
@@ -81,7 +80,7 @@ test('every value of a closed list has its series, so that no fact makes a new o
   const before = await count()
   for (const fact of Object.values(everyFact)) publishEvent(metrics, fact)
   for (const reason of reasons) publishEvent(metrics, { ...everyFact['platform-request'], reason })
-  for (const result of retryResults) publishEvent(metrics, retryFact({ result, reason: 'ok', sent: true }))
+  for (const result of retryResults) publishEvent(metrics, retryFact({ result, reason: 'ok' }))
   publishEvent(metrics, tokenRefused({ description: 'text from outside' }))
   expect(await count()).toBe(before)
 })

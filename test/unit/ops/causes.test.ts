@@ -84,8 +84,8 @@ test('a cause says what is decided of its records, and when the first goes out; 
     due({ ...fields, id: idOf(5) }),
     due({ ...fields, id: idOf(6), subscriptionId: third }),
   ])
-  noted(backlog, { ...due({ id: idOf(5) }) }, { result: 'accepted', reason: 'ok', sent: true })
-  noted(backlog, { ...due({ id: idOf(2) }) }, { result: 'unauthorized', reason: 'forbidden', sent: true })
+  noted(backlog, { ...due({ id: idOf(5) }) }, { result: 'accepted', reason: 'ok' })
+  noted(backlog, { ...due({ id: idOf(2) }) }, { result: 'unauthorized', reason: 'forbidden' })
   const open = { gate: 'circuit', pausesForMs: minuteMs } as const
   const { list } = group(backlog, (id) => ({ now: testNow, ...(id === third && open) }))
   expect(list).toHaveLength(2)

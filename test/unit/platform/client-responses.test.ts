@@ -3,7 +3,6 @@ import { expect, test } from 'vitest'
 import type { ListPage, RetryResponse } from '../../../src/platform/operations.ts'
 import { PlatformFailure } from '../../../src/platform/http/response.ts'
 import { TransportError } from '../../../src/platform/http/http.ts'
-import { TokenError } from '../../../src/platform/auth/token-response.ts'
 import { createClientUnderTest, type ClientUnderTest } from '../../support/platform-client.ts'
 import type { Reply } from '../../support/scripted-server.ts'
 import { webhookId, wireInvalidStatus, wirePage, wireRetried, wireWebhook } from '../../support/webhooks.ts'
@@ -114,9 +113,8 @@ test.each<[what: string, Reply, list: string, retry: string, learned: string]>([
   expect(lister.events).toMatchObject(Array.from({ length }, () => ({ operation: 'list', reason })))
 
   const { answer, under } = await retry(reply)
-  const { found, lost, result, sent } = answer
+  const { found, lost, result } = answer
   expect([result, answer.reason, found ?? (lost === true ? 'lost' : [])].flat().join(' ')).toBe(retried)
-  expect(sent).toBe(true)
   // A PATCH is never repeated for any of these.
   expect(under.server.sent).toHaveLength(1)
   expect(under.tokens.voided).toEqual([])
@@ -217,7 +215,7 @@ test.each([
 
 test.each([200, 202, 299])('a retry is accepted by HTTP %i with the record that was asked for', async (status) => {
   const { answer } = await retry({ status, body: wireRetried() })
-  expect(answer).toMatchObject({ result: 'accepted', reason: 'ok', sent: true })
+  expect(answer).toMatchObject({ result: 'accepted', reason: 'ok' })
   expect(answer.record).toMatchObject({ id: webhookId, status: 'processing', attempts: 1 })
   expect(JSON.stringify(answer)).not.toContain('CANARY')
 })
@@ -228,7 +226,7 @@ test('also by an id in the other case, which goes out as it came, and by a recor
   expect(answer).toMatchObject({ result: 'accepted' })
   expect(under.server.sent[0]?.request.url.href).toContain(id)
   const unreadable = await retry({ body: wireRetried({ id: webhookId, status: null }) })
-  expect(unreadable.answer).toEqual({ result: 'accepted', reason: 'ok', sent: true })
+  expect(unreadable.answer).toEqual({ result: 'accepted', reason: 'ok' })
 })
 
 test.each([
@@ -237,7 +235,7 @@ test.each([
   ['a list', { data: { webhook: [wireWebhook()] } }],
 ])('but not by %s: what came of it is not known', async (_, body) => {
   const { answer } = await retry({ body })
-  expect(answer).toEqual({ result: 'platform-error', reason: 'invalid-body', status: 200, sent: true, lost: true })
+  expect(answer).toEqual({ result: 'platform-error', reason: 'invalid-body', status: 200, lost: true })
 })
 
 test.each([
@@ -252,11 +250,4 @@ test.each([
   const { answer } = await retry({ status: 400, body: wireInvalidStatus({ messageParameters }) })
   expect(answer).toMatchObject({ result, status: 400 })
   expect(answer.found).toBe(found)
-})
-
-test('a refused key: a retry is not authorized, and nothing is sent', async () => {
-  const { client, server, tokens } = createClientUnderTest()
-  tokens.error = new TokenError('refused', { kind: 'rejected', reason: 'bad-request' })
-  expect(await client.retry(webhookId, signal)).toEqual({ result: 'unauthorized', reason: 'unauthorized', sent: false })
-  expect(server.sent).toEqual([])
 })

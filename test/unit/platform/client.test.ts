@@ -116,7 +116,6 @@ describe('401 that lasts', () => {
       result: 'unauthorized',
       reason: 'unauthorized',
       status: 401,
-      sent: true,
     })
     expect(under.server.sent).toHaveLength(2)
     expect(under.tokens.voided).toEqual(['token-1', 'token-2'])
@@ -227,21 +226,20 @@ test('such responses are doubted ever more rarely while they go on, and as at fi
 })
 
 describe('without a token', () => {
-  test('nothing is sent, and the place in the rate is given back', async () => {
+  test('nothing is sent', async () => {
     const under = createClientUnderTest()
     under.tokens.error = noToken
     await expect(call(under, 'list')).rejects.toBe(noToken)
-    // The identity host is down: that is no refusal, and no attempt.
-    expect(await call(under, 'retry')).toEqual({ result: 'unreachable', reason: 'connection', sent: false })
+    // The dispatcher sends none without a token: it has expired in this moment.
+    expect(await call(under, 'retry')).toEqual({ result: 'unreachable', reason: 'connection' })
     expect(under.server.sent).toEqual([])
     expect(under.events).toEqual([])
-    // The caller of a retry has taken its place before.
-    expect(under.taken).toMatchObject({ list: 0, retry: -1 })
+    expect(under.taken).toMatchObject({ list: 0 })
   })
 
   test.each<[Operation, object]>([
     ['list', noToken],
-    ['retry', { result: 'unauthorized', reason: 'unauthorized', status: 401, sent: true }],
+    ['retry', { result: 'unauthorized', reason: 'unauthorized', status: 401 }],
   ])('for the replay, what was said to a %s stands', async (operation, expected) => {
     const under = createClientUnderTest()
     under.server.replies(() => {

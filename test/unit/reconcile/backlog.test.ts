@@ -152,13 +152,13 @@ describe('learning from a listing', () => {
     const backlog = testBacklog()
     const record = due()
     learn(backlog, listingOf([record]), now)
-    const [result, reason, sent] =
-      how === 'shown' ? (['accepted', 'ok', true] as const) : (['already-resolved', 'conflict', true] as const)
+    const [result, reason] =
+      how === 'shown' ? (['accepted', 'ok'] as const) : (['already-resolved', 'conflict'] as const)
     const how2 =
       how === 'shown'
         ? { record: { ...record, ...seen, status: 'successful' as const } }
         : { found: 'successful' as const }
-    noted(backlog, record, { result, reason, sent, ...how2 })
+    noted(backlog, record, { result, reason, ...how2 })
     expect(backlog.size()).toBe(0)
     learn(backlog, listingOf([{ ...record, ...row }], { askedAt: 2000 + laterMs }), now + 400_000)
     expect(backlog.size()).toBe(isHeld ? 1 : 0)
@@ -170,7 +170,7 @@ describe('learning from a listing', () => {
     learn(backlog, listingOf([record]), now)
     const refusals: unknown[] = []
     const note = (result: 'platform-error' | 'throttled', reason: 'server-error' | 'throttled'): void => {
-      noted(backlog, record, { result, reason, sent: true })
+      noted(backlog, record, { result, reason })
       refusals.push(backlog.get(record.id)?.refusals)
     }
     for (let times = 0; times < 5; times += 1) note('platform-error', 'server-error')
@@ -217,7 +217,7 @@ describe('learning from a listing', () => {
     const backlog = testBacklog(1)
     const record = due()
     learn(backlog, listingOf([record]), now)
-    noted(backlog, record, { result: 'already-resolved', reason: 'conflict', sent: true, ...fields })
+    noted(backlog, record, { result: 'already-resolved', reason: 'conflict', ...fields })
     for (const listing of listings) learn(backlog, { ...listing, askedAt: 3000 }, now)
     expect(backlog.get(record.id)).toBeUndefined()
     expect(backlog.triedAt(record.id)).toBe(now)
@@ -251,7 +251,7 @@ describe('learning from a listing', () => {
     const records = Array.from({ length: 51_000 }, () => due())
     learn(backlog, listingOf(records), now)
     for (const record of records)
-      noted(backlog, record, { result: 'already-resolved', reason: 'conflict', sent: true, found: 'successful' })
+      noted(backlog, record, { result: 'already-resolved', reason: 'conflict', found: 'successful' })
     for (const untried of [[due()], []]) learn(backlog, listingOf(untried, { askedAt: 3000 }), now)
     expect(records.slice(999, 1001).map(({ id }) => backlog.triedAt(id))).toEqual([undefined, now])
   })
@@ -260,7 +260,7 @@ describe('learning from a listing', () => {
     const backlog = testBacklog()
     const record = due()
     learn(backlog, listingOf([record]), now)
-    noted(backlog, record, { result: 'rejected', reason: 'bad-request', sent: true })
+    noted(backlog, record, { result: 'rejected', reason: 'bad-request' })
     const before = structuredClone(entryOf(backlog, record))
     learn(backlog, listingOf([{ ...record, attempts: 7 }]), now)
     learn(backlog, listingOf([]), now)
@@ -295,7 +295,7 @@ describe('learning from a listing', () => {
     for (let size = 0; size <= backlog.size(); steps.next()) size = backlog.size()
     const held = records.filter(({ id }) => backlog.get(id) !== undefined)
     for (const record of held.filter((_, index) => index % 2 === 0))
-      noted(backlog, record, { result: 'already-resolved', reason: 'conflict', sent: true, found: 'successful' })
+      noted(backlog, record, { result: 'already-resolved', reason: 'conflict', found: 'successful' })
     expect([held.length, finish(steps).evicted, backlog.size()]).toEqual([1500, 750, 500])
   })
 
@@ -350,7 +350,7 @@ describe('the last attempt', () => {
     const backlog = testBacklog()
     const record = due()
     learn(backlog, listingOf([record]), now)
-    noted(backlog, record, { result: 'gone', reason: 'not-found', sent: true })
+    noted(backlog, record, { result: 'gone', reason: 'not-found' })
     const putBack = now - hourMs
     const decision = (): string => decide(entryOf(backlog, record), defaultPolicy, { now: putBack }).decision
     expect(decision()).toBe('backing-off')

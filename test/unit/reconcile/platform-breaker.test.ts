@@ -35,8 +35,8 @@ const scripts: Record<string, string> = {
     sweep -> complete 0; breaker -> none, platform; sweep -> complete 0; breaker -> all, no trouble`,
   'a refusal stops all at once': 'note 401; breaker -> none, unauthorized; lists -> 0',
   'so does no token to be had, until a list goes out':
-    'list no-token; note no-token; wait 1s; breaker -> none, no-token; list works; wait 10s; breaker -> all, no trouble',
-  'or a sweep succeeds: it is asked at once': `list no-token; note no-token; wait 1s; breaker -> none, no-token; list works
+    'list no-token; lacks-token; wait 1s; breaker -> none, no-token; list works; wait 10s; breaker -> all, no trouble',
+  'or a sweep succeeds: it is asked at once': `list no-token; lacks-token; wait 1s; breaker -> none, no-token; list works
     sweep -> complete 0; wait 1ms; breaker -> all, no trouble`,
   'while the list is refused, no PATCH goes out':
     'list 403; note 401; wait 1h; breaker -> none, unauthorized; lists -> 19',

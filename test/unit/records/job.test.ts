@@ -4,10 +4,9 @@ import type { RetryResponse } from '../../../src/platform/operations.ts'
 import type { RetryEvent } from '../../../src/reconcile/retry/dispatcher.ts'
 import { detailOf, standingAfter } from '../../../src/records/job.ts'
 
-const eventOf = (answer: object): RetryEvent => ({ response: { sent: true, ...answer } as RetryResponse }) as RetryEvent
+const eventOf = (answer: object): RetryEvent => ({ response: { ...answer } as RetryResponse }) as RetryEvent
 
 test.each<[answer: object, standing: string | undefined]>([
-  [{ sent: false, result: 'platform-error' }, undefined],
   [{ result: 'throttled' }, undefined],
   [{ result: 'accepted' }, 'awaiting'],
   [{ result: 'platform-error', lost: true }, 'awaiting'],
