@@ -56,7 +56,7 @@ export interface Ours {
   tries: number
   /** Of these, those up to the last one after which the platform has shown an attempt. */
   provenTries: number
-  /** Later PATCHes without the platform's verdict (401, 403, 5xx, a gateway's response), or that never arrived. A throttled or unsent one restarts the count at 1. */
+  /** Later PATCHes without the platform's verdict (401, 403, 5xx, a gateway's response), or that never arrived. A throttled one restarts the count at 1. */
   refusals: number
   /** When the last PATCH was sent, with any result, in epoch ms of the platform's clock; 0 without one. */
   triedAt: number

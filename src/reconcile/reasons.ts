@@ -10,7 +10,7 @@ import { gateTable, type Gate } from './retry/gates.ts'
  * A `due` record goes out at its turn. Until then it waits without a reason of its own:
  * - for a slot (the last one is for a subscription with none in flight), for the listing of its slice, or for the first
  *   second of a ping (`mayRetry`, `pick`, `readyAt` in retry/dispatcher.ts),
- * - for the rate and for a token (`retryLoop` in reconciler.ts, platform/client.ts),
+ * - for a token, and then for the rate (`pick` in retry/dispatcher.ts, `retryLoop` in reconciler.ts),
  * - for records that go first (retry/retry-plan.ts).
  * A record that has given way in a full backlog waits for a full sweep (retry/overflow.ts).
  */
