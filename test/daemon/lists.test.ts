@@ -41,13 +41,13 @@ const empty = (changed: object = {}): DaemonOptions['between'] =>
     if (numberOf(request) > 2) data.webhooks = []
     if (metadata.page !== undefined) Object.assign(metadata.page, changed)
   })
-/** Each page behind the third is this one. */
+/** Each page behind this one is another one. */
 const behind =
-  (page: string) =>
+  (page: string, last = 2) =>
   (transport: Transport): Transport =>
   (request) => {
     const url = new URL(request.url)
-    if (numberOf(request) > 2) url.searchParams.set(listParameter.pageNumber, page)
+    if (numberOf(request) > last) url.searchParams.set(listParameter.pageNumber, page)
     return transport({ ...request, url })
   }
 const [lastAgain, refused] = [behind('2'), behind('none')]
@@ -86,6 +86,25 @@ test.each<[string, ReadingsInput, DaemonOptions['between'], sliceRecords: number
   expect(daemon.ops().status().missing).toBe(600)
   expect(daemon.lists()).toBeLessThan(most)
 })
+
+test.each([
+  [1, true, 'complete'],
+  [30, true, 'complete'],
+  // The first page of many shows the same.
+  [30, false, 'incomplete'],
+])(
+  '%i records on a page without a size, shown again behind it, with the total of all %s: %s',
+  async (count, isOfAll, result) => {
+    await using day = await beginDay()
+    day.seed(count, [24, 23])
+    const strip = showing(({ data, metadata: { page } }) => {
+      if (page !== undefined)
+        Object.assign(page, { size: undefined, ...(!isOfAll && { totalElements: data.webhooks.length }) })
+    })
+    const daemon = await day.start(observing, undefined, { between: (transport) => strip(behind('0', 0)(transport)) })
+    expect(daemon.ops().status()).toMatchObject({ missing: count, sweeps: [{ result }] })
+  },
+)
 
 test('a thousand records in each of four adjacent seconds, of which a slice holds 400: few calls', async () => {
   await using day = await beginDay()

@@ -281,7 +281,23 @@ function verdictOf({ end, isLong, lastTotal, total = 0 }: Reading, rows: number)
   return rows < total || lastTotal < total || (end === 'nothing-new' && !isAgain) ? 'missed' : 'whole'
 }
 
-const rowsOf = ({ seen, unreadable }: Reading): number => seen.size + unreadable.length
+/** Its first page has shown all rows of its total, and is shown again: behind the last one, or because pages are ignored. */
+const isOnePageAgain = ({ end, isLong, lastTotal, total, ...reading }: Reading): boolean =>
+  end === 'nothing-new' && !isLong && rowsOf(reading) === total && lastTotal === total
+
+/** False if the total may be of its page alone: a page of one row then has another. */
+async function isTotalOfSlice(
+  { total = 0 }: Pick<Reading, 'total'>,
+  span: Span,
+  { client, status }: ListingOptions,
+  signal: AbortSignal,
+): Promise<boolean> {
+  if (total === 1) return true
+  const page = await client.list({ ...statusFilter(status), ...asked(span), page: 0, size: 1 }, signal)
+  return page.total === total && page.rows < total
+}
+
+const rowsOf = ({ seen, unreadable }: Pick<Reading, 'seen' | 'unreadable'>): number => seen.size + unreadable.length
 
 /** Maximum readings of a slice of any status, in all, and in a row without news. */
 const [maxReadings, maxNothingNew] = [20, 5]
@@ -297,6 +313,7 @@ export async function listSlice(span: Span, options: ListingOptions, signal: Abo
   const staysListed = status === 'any'
   let reading = await readSlice(span, { ...options, isLast: isShort }, signal)
   let verdict = verdictOf(reading, rowsOf(reading))
+  if (isOnePageAgain(reading) && (await isTotalOfSlice(reading, span, options, signal))) verdict = 'whole'
   // No total shows that rows left the list meanwhile, which moves others to pages that were read before.
   const isUnproven = reading.isLong && (reading.total ?? 0) < rowsOf(reading)
   const isReadAgain = verdict === 'whole' && isUnproven && status === 'failed'
