@@ -103,9 +103,8 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
   const rowSince = { platform: 0, identity: 0 }
   let levels: { at: number; level: string; headline: string }[] = []
   let isSwept = false
-  /** The last full sweep, and its rest: what it did not see shows after that. */
-  /** How long the last full sweep took. */
-  let fullMs = 0
+  /** How long the last full sweep took, and whether it saw all: what it did not see shows after its rest. */
+  let [fullMs, sawAll] = [0, true]
   let fullSince = -Infinity
   let allSuccessfulSince: number | undefined
 
@@ -414,7 +413,8 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
     // had it list the shortest slices, at a low limit.
     // Records that changed within the lag of lists do not prove that filters show all again.
     const provenMs = scenario.habits.hidden === undefined ? 0 : maxLagMs
-    const bound = noticeMs + 2 * fullMs + scenario.periodMs + shortSlicesMs + provenMs
+    const untilNextMs = sawAll ? 0 : restFactor * fullMs
+    const bound = noticeMs + 2 * fullMs + untilNextMs + scenario.periodMs + shortSlicesMs + provenMs
     if (isLasting() || allSuccessfulSince === undefined || timeline.now() - allSuccessfulSince < bound) return
     if (Math.max(startedAt, changedBefore(changes, timeline.now())) > timeline.now() - noticeMs) return
     // What was lost behind a 200, and a ledger without books, are for a person.
@@ -454,8 +454,11 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
       }
       if (fact.type !== 'sweep') return
       const { kind, result, seconds } = fact.report
-      if (kind === 'full') fullMs = 1000 * seconds
-      if (kind === 'full' && result === 'complete') fullSince = timeline.now() - 1000 * seconds
+      if (kind === 'full') {
+        fullMs = 1000 * seconds
+        sawAll = result === 'complete'
+        if (sawAll) fullSince = timeline.now() - fullMs
+      }
       last.lists[result === 'failed' ? 'bad' : 'good'] = timeline.now()
       if (kind === 'full' && result !== 'failed') isSwept = true
     },
