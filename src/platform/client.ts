@@ -173,12 +173,13 @@ async function acquireWithToken(
   kind: TrafficClass,
   signal: AbortSignal,
 ): Promise<void> {
-  for (;;) {
-    await tokens.get(signal)
-    await rate.acquire(kind, signal)
-    if (tokens.isHeld()) return
-    rate.release(kind)
-  }
+  await tokens.get(signal)
+  await rate.acquire(kind, signal)
+  // A long wait may outlast it.
+  if (tokens.isHeld()) return
+  rate.release(kind)
+  await tokens.get(signal)
+  await rate.acquire(kind, signal)
 }
 
 function createCall(options: ClientOptions): Call {

@@ -144,7 +144,8 @@ function cachedToken(
   return {
     token: accessToken(value, now),
     refreshAt: Math.max(refreshAt, now + minRefreshMs),
-    expiresAt: sentAt + lifetimeMs,
+    // One that is over when it comes is used for a moment: the next one may come as late.
+    expiresAt: Math.max(sentAt + lifetimeMs, now + minRefreshMs),
     restsUntil: now,
     former: former && { ...former, former: undefined },
   }

@@ -39,7 +39,9 @@ const scripts: Record<string, string> = {
     ]),
   ),
   'a life of a second is no hot loop': 'replies grant:expires=1; start; wait 60s; gaps -> 1; sent -> at most 61; stop',
-  'nor one that is over when the answer comes': 'replies grant:expires=1:takes=3s; start; wait 60s; gaps -> 3; stop',
+  'nor one that is over when the answer comes, which is used for a second': `
+    replies grant:expires=1:takes=3s; start; ask; wait 3.9s; answers -> token-1 1; get -> token-1; sent -> 1; wait 60s
+    gaps -> 4; stop`,
   'a failed refresh with a valid token stops nothing': `
     start; get -> token-1; replies refusal; ${times(59, 'wait 60s; get -> token-1')}; wait 59s; get -> token-1
     wait 2s; get -> rejected invalid_client; stop`,
