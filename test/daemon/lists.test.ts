@@ -41,6 +41,11 @@ const empty = (changed: object = {}): DaemonOptions['between'] =>
     if (numberOf(request) > 2) data.webhooks = []
     if (metadata.page !== undefined) Object.assign(metadata.page, changed)
   })
+/** No rows behind the first page, and none of them in the total. */
+const limited = showing(({ data, metadata: { page } }, request) => {
+  if (numberOf(request) > 0) data.webhooks = []
+  if (page !== undefined) page.totalElements = Math.min(page.totalElements, 100)
+})
 /** Each page behind this one is another one. */
 const behind =
   (page: string, last = 2) =>
@@ -73,6 +78,7 @@ test.each<[string, ReadingsInput, DaemonOptions['between'], sliceRecords: number
   ['that are true, and no rows behind the third page', small, empty(), 4000, 300],
   ['none, and no rows behind the third page', small, empty({ totalElements: undefined }), 4000, 300],
   ['that are true, and pages behind the third are refused', small, refused, 4000, 300],
+  ['of the first page, and no rows behind it', {}, limited, 4000, 150],
   ['none, and pages behind the third are refused', { ...small, totals: 'absent' }, refused, 4000, 300],
   ['that are true, with a page size that is the number of rows', {}, sizeOfRows, 4000, 40],
   ['twice the truth, with a page size that is the number of rows', { totals: 'high' }, sizeOfRows, 4000, 40],

@@ -125,6 +125,28 @@ export async function isListedAtItsTime(
   }
 }
 
+/**
+ * True if the platform counts more rows before or after the middle one than it listed there: it lists and counts only so many, of
+ * a shorter span all. @throws like the list call
+ */
+async function hasMore(
+  { records, span }: Pick<Listing, 'records' | 'span'>,
+  { client, status }: ListingOptions,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const seconds = records.map(({ eventLocal }) => Math.floor(eventLocal / 1000)).toSorted((a, b) => a - b)
+  const middle = seconds[seconds.length >> 1] ?? span.to
+  for (const half of [
+    { from: span.from, to: middle },
+    { from: middle, to: span.to },
+  ]) {
+    const { from, to } = asked(half)
+    const { total = 0 } = await client.list({ ...statusFilter(status), from, to, page: 0, size: 1 }, signal)
+    if (total > seconds.filter((second) => second >= from && second <= to).length) return true
+  }
+  return false
+}
+
 /** Adds unreadable rows. Returns true if one of them is new. */
 function collectUnreadable(reading: Reading, page: ListPage): boolean {
   let isNew = false
@@ -335,6 +357,11 @@ export async function listSlice(span: Span, options: ListingOptions, signal: Abo
   const foreign = rows.find((record) => isForeign(record, span))
   if (foreign !== undefined && verdict === 'whole' && !(await isListedAtItsTime(foreign, options.client, signal)))
     verdict = 'missed'
+  // Limits are round numbers.
+  const isRound = rows.length > 0 && rows.length === total && rows.length % maxPageSize === 0
+  const mayEndEarly = isRound && foreign === undefined && span.to - span.from > 1 && verdict === 'whole'
+  if (mayEndEarly && (await hasMore({ records: rows, span }, options, signal)))
+    return { span, askedAt, records: [], unreadable, unexpected, verdict: 'too-many', total: undefined }
   const isOwned = (record: WebhookRecord): boolean => contains(span, Math.floor(record.eventLocal / 1000))
   const records = rows.filter((record) => isListed(record, status) && isOwned(record))
   return { span, askedAt, records, unreadable, unexpected, verdict, failure, total }
