@@ -109,12 +109,12 @@ export const metricDefinitions = {
   },
   failed_webhooks_ahead: {
     type: 'gauge',
-    help: "Failed records of events ahead of the platform's clock, as of the last full sweep, or of any sweep while it is above 0 or unknown. They are not retried before their event time.",
+    help: "Failed records of events ahead of the platform's clock that are not excluded, as of the last full sweep, or of any sweep while it is above 0 or unknown. They are not retried before their event time.",
     read: whenSwept(({ aheadOfClock }) => aheadOfClock),
   },
   failed_webhooks_beyond_window: {
     type: 'gauge',
-    help: 'Failed records older than the window, but not older than window.notBefore, as of the last full sweep. The daemon does not retry them.',
+    help: 'Failed records older than the window that are not excluded, as of the last full sweep. The daemon does not retry them. With select.*, those beyond the first ten pages of their list count, too.',
     read: whenSwept(({ beyondWindow }) => beyondWindow),
   },
   oldest_failed_event_timestamp_seconds: {

@@ -385,10 +385,10 @@ test('what the backlog may lack is said beside the records', async () => {
     '1 record is only counted (backlog.maxRecords). 1 part of the window cannot be listed. 1 row cannot be read.',
   )
   await using day = await beginDay()
-  day.seed(3, [100, 12])
-  day.seed(2, [400, 200])
+  day.seed(3, [100, 12], { eventTypes: ['card-closed'] })
+  day.seed(2, [400, 200], { eventTypes: ['card-created'] })
   const daemon = await day.start({
-    ...{ RECONCILER_LEDGER_URL: undefined, RECONCILER_SELECT_EVENT_TYPES: 'nothing-has-this-type' },
+    ...{ RECONCILER_LEDGER_URL: undefined, RECONCILER_SELECT_EVENT_TYPES: 'card-created' },
   })
   const counted = (records: number): string =>
     `Up to ${records} more are only counted: the platform lists them by time (since, or --since TIME).`

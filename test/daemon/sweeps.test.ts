@@ -209,6 +209,20 @@ test('what lies beyond the window, and what is stuck, is counted; a count that f
   expect(counts()).toEqual({ beyondWindow: 4, stuckProcessing: 7 })
 })
 
+test('excluded records are missing nowhere: neither older than the window nor ahead of the clock', async () => {
+  await using day = await beginDay()
+  const [wanted, unwanted] = ['aaaaaaaa-0000-4000-8000-000000000001', 'aaaaaaaa-0000-4000-8000-000000000002']
+  for (const span of [
+    [200, 180],
+    [-2, -1],
+  ] as const) {
+    day.seed(3, span, { subscriptions: [wanted] })
+    day.seed(150, span, { subscriptions: [unwanted] })
+  }
+  const daemon = await day.start({ RECONCILER_SELECT_SUBSCRIPTION_IDS: wanted })
+  expect(daemon.ops().status()).toMatchObject({ beyondWindow: 3, aheadOfClock: 3 })
+})
+
 test.each(['status', 'from', 'to'] as const)(
   'no sweep is complete while the filter %s hides all records, also behind a page of new ones',
   async (filter) => {

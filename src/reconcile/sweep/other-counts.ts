@@ -24,6 +24,12 @@ const maxCountedPages = 10
 /** Seconds of the platform's wall clock, inclusive. */
 type Outside = Partial<Record<'from' | 'to', number>>
 
+export interface OutsideOptions {
+  client: Pick<PlatformClient, 'list' | 'now'>
+  policy: Policy
+  zone: TimeZone
+}
+
 /** The spans before the window, but not before `notBefore`, and ahead of the platform's clock at `now`, in epoch ms. */
 export function outsideOf(now: number, policy: WindowPolicy, zone: TimeZone): Record<'before' | 'ahead', Outside> {
   const { notBefore } = policy
@@ -35,12 +41,12 @@ export function outsideOf(now: number, policy: WindowPolicy, zone: TimeZone): Re
 }
 
 /**
- * Failed records outside the window, by one list call of size 1; without a usable total by the rows of the first ten pages.
- * Undefined if there is a total but no row, if the rows show that it counted others, or if the call waited for the rate, because the
+ * Failed records outside the window that are not excluded, by one list call of size 1; without a usable total, or with `select`, by
+ * the rows of the first ten pages. With `select`, those behind them count, too. Undefined if there is a total but no row, if the rows show that it counted others, or if the call waited for the rate, because the
  * clock has passed its bound; `missed` if these are not listed at their own time. @throws PlatformFailure, TokenError, or the signal's reason
  */
 export async function countOutside(
-  client: Pick<PlatformClient, 'list' | 'now'>,
+  { client, policy, zone }: OutsideOptions,
   outside: Outside,
   signal: AbortSignal,
 ): Promise<number | 'missed' | undefined> {
@@ -54,16 +60,26 @@ export async function countOutside(
   if (foreign !== undefined) return (await isListedAtItsTime(foreign, client, signal)) ? undefined : 'missed'
   if (records.some(({ status }) => status !== 'failed')) return undefined
   if (rows === 0) return (total ?? 0) === 0 ? 0 : undefined
-  if (total !== undefined && rows <= total) return total
+  const { eventTypes, subscriptionIds } = policy.select
+  const isSelective = eventTypes.length + subscriptionIds.length > 0
+  const isTotalUsable = total !== undefined && rows <= total
+  if (isTotalUsable && !isSelective) return total
+  const isExcluded = (record: WebhookRecord): boolean =>
+    exclusionOf(new FailedRecord(record, { zone, now: askedAt }), policy) !== undefined
   const ids = new Set<string>()
+  const excluded = new Set<string>()
   for (let page = 0, isLast = false; !isLast && page < maxCountedPages; page += 1) {
     const listed = await client.list({ ...query, page, size: maxPageSize }, signal)
     const before = ids.size
-    for (const { id } of listed.records) ids.add(id.toLowerCase())
+    for (const record of listed.records) {
+      const id = record.id.toLowerCase()
+      ids.add(id)
+      if (isExcluded(record)) excluded.add(id)
+    }
     // Behind the last page, a platform may show it again.
     isLast = isShort(listed) || ids.size === before
   }
-  return ids.size
+  return Math.max(ids.size, isTotalUsable ? total : 0) - excluded.size
 }
 
 /**

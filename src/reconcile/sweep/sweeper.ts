@@ -293,12 +293,13 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   /** A recent sweep repeats counts that failed, and those of records that may leave by themselves. */
   async function countOthers(current: Sweep): Promise<void> {
     const { kind, signal } = current
-    const stuck = { client, monotonic: clock.monotonic, policy, zone, triedAt: backlog.triedAt }
+    const how = { client, policy, zone }
+    const stuck = { ...how, monotonic: clock.monotonic, triedAt: backlog.triedAt }
     const isWanted = (what: Count): boolean =>
       kind === 'full' || (failedCounts[what] > 0 && failedCounts[what] <= maxFailedCounts)
-    if (isWanted('beyondWindow')) await note('beyondWindow', countOutside(client, outside().before, signal), current)
+    if (isWanted('beyondWindow')) await note('beyondWindow', countOutside(how, outside().before, signal), current)
     if (isWanted('aheadOfClock') || findings.aheadOfClock > 0)
-      await note('aheadOfClock', countOutside(client, outside().ahead, signal), current)
+      await note('aheadOfClock', countOutside(how, outside().ahead, signal), current)
     if (isWanted('stuckProcessing') || findings.stuckProcessing > 0)
       await note('stuckProcessing', countStuck(stuck, signal), current)
   }

@@ -56,8 +56,9 @@ export function createQuietWatcher(options: WatcherOptions): Watcher {
 
   /** What is beyond the window, about to leave it, and open for longest. */
   function checkOthers({ status }: Sight, ours: readonly SimulatedRecord[]): void {
-    const failed = [...platform.records.values()].filter((record) => record.status === 'failed')
-    const beyond = failed.filter((record) => isOut(record) && record.eventAt >= notBefore).length
+    const isMeant = (record: SimulatedRecord): boolean => record.status === 'failed' && expectations.isSelected(record)
+    const failed = [...platform.records.values()].filter(isMeant)
+    const beyond = failed.filter(isOut).length
     if (beyond > 0) exercise('what lies beyond the window is counted')
     if (status.beyondWindow !== beyond && scenario.habits.hasYears !== true)
       violate('books', `/status has ${status.beyondWindow} records beyond the window, the platform ${beyond}`)

@@ -31,7 +31,7 @@ test.each<[string, (query: ListQuery) => ListPage, number | 'missed' | undefined
 ])('records beyond the window are %s', async (_, list, count, notBefore) => {
   const { before: outside } = outsideOf(testNow, { ...defaultPolicy.window, notBefore }, zone)
   const client = { now: () => testNow, list: (query: ListQuery) => Promise.resolve(list(query)) }
-  expect(await countOutside(client, outside, signal)).toBe(count)
+  expect(await countOutside({ client, policy: defaultPolicy, zone }, outside, signal)).toBe(count)
 })
 
 const at = (eventLocal: number): Partial<WebhookRecord> => ({ eventLocal, lastAttemptLocal: eventLocal })
