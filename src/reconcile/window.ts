@@ -62,6 +62,16 @@ export function spanBetween({ from, until }: Record<'from' | 'until', number>, n
   return { ...span, to: to + 1 }
 }
 
+/** The instants that events of a time range may have: if daylight saving repeats an hour, the platform's times may mean either. */
+export function instantsBetween(
+  range: Record<'from' | 'until', number>,
+  zone: TimeZone,
+): Record<'from' | 'until', number> {
+  const [from] = zone.toInstants(minFrom(zone, range.from))
+  const [, until] = zone.toInstants(maxUntil(zone, range.until))
+  return { from, until }
+}
+
 const maxWarningMs = 6 * 3_600_000
 
 /** How long before leaving the window an event is expiring: a quarter of a short window, so that not all its events are. */

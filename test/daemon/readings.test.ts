@@ -215,6 +215,27 @@ test.each([...[-5, 1, 5].map((hours) => ({ boundsLaterSeconds: hours * 3600 })),
   },
 )
 
+test.each(['America/St_Johns', 'Australia/Adelaide'])(
+  '%s repeats an hour that begins within one: of its deliveries the ledger lacks those that are lost, and no other',
+  async (timeZone) => {
+    await using day = await beginDay(
+      { timeZone },
+      Date.parse(timeZone.startsWith('Am') ? '2026-11-01T12:05Z' : '2026-04-05T02:05Z'),
+    )
+    const { clock, sandbox } = day
+    const span = { from: clock.now() - 12 * hourMs, to: clock.now() - hourMs }
+    const lost = sandbox.seed({ count: 480, ...span, failed: 0, lastAttemptAfterMs: 500 }).slice(0, 10)
+    sandbox.ledger.lose(lost)
+    const daemon = await day.start({
+      RECONCILER_PLATFORM_TIME_ZONE: timeZone,
+      RECONCILER_LEDGER_URL: sandbox.ledgerUrl,
+    })
+    await daemon.goOn(15)
+    const { records } = await daemon.records('group=unprocessed')
+    expect(records.map(({ webhookId }) => webhookId).toSorted()).toEqual(lost.toSorted())
+  },
+)
+
 test('no Date header, and a host five minutes ahead: no token, so nothing is touched, and it says so', async () => {
   await using day = await beginDay({ dateHeader: false })
   const { daemon, missing, ours, sweeps } = await recover(day, { hostAheadMs: 5 * minuteMs })

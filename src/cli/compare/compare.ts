@@ -18,7 +18,7 @@ import { LedgerFailure, ledgerKeys } from '../../reconcile/books/ledger-client.t
 import { readLedger, type Ledger } from '../../reconcile/books/ledger.ts'
 import { keyOf, readKeys, type KeyKind } from '../../reconcile/books/read-keys.ts'
 import { compareRecords, type ComparedRecord, type SpanSelection } from '../../reconcile/books/compare-records.ts'
-import { spanBetween } from '../../reconcile/window.ts'
+import { instantsBetween } from '../../reconcile/window.ts'
 import { spanOf } from '../selection.ts'
 
 type CompareFlags = CommandFlags & { key?: KeyKind; payloads?: string }
@@ -65,8 +65,7 @@ async function* allKeys(
   }
   const { config, connection, transport } = session
   const { url = '' } = config.ledger
-  // If daylight saving repeats an hour, the platform's times may mean either.
-  const [begin] = connection.zone.toInstants(spanBetween(span, io.clock.now(), connection.zone).from * 1000)
+  const { from: begin } = instantsBetween(span, connection.zone)
   for (let from = begin; from < span.until; from += hourMs) {
     const until = Math.min(from + hourMs, span.until)
     yield* ledgerKeys({ from, until }, { url, kind, transport }, io.signal)

@@ -9,6 +9,7 @@ import { redact, shownText } from '../../runtime/redact.ts'
 import type { FailedRecord } from '../failed-record.ts'
 import type { Policy } from '../policy.ts'
 import { isOfAnyCall, isPlatformTrouble, problemOf } from '../platform-trouble.ts'
+import { instantsBetween } from '../window.ts'
 import { compareRecords, type ComparedRecord } from './compare-records.ts'
 import {
   comparedUntil,
@@ -110,9 +111,7 @@ export function createBooks(options: BooksOptions): Books {
   let hasMatched = false
 
   function ask(address: string, { from }: Hour, signal: AbortSignal): Promise<Ledger> {
-    // If daylight saving repeats an hour, the platform's times may mean either.
-    const readings = (at: number): readonly [number, number] => zone.toInstants(zone.toLocal(at))
-    const moments = { from: readings(from)[0], until: readings(from + hourMs)[1] }
+    const moments = instantsBetween({ from, until: from + hourMs }, zone)
     return readLedger(ledgerKeys(moments, { url: address, kind, transport }, signal))
   }
 
