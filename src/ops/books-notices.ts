@@ -19,11 +19,8 @@ function partText(names: ReadonlySet<string>, total: number, what: string): stri
   return names.size === total ? `all ${what}s` : `${count(names.size)} of ${count(total)} ${what}s`
 }
 
-function unprocessedText(
-  { comparedUntil, unprocessed }: BooksStatus,
-  { now, subscriptions: names }: StatusFacts,
-): string {
-  const { causes, delivered, eventTypes, since, subscriptions, total } = unprocessed
+function unprocessedText({ unprocessed }: BooksStatus, { now, subscriptions: names }: StatusFacts): string {
+  const { causes, delivered, eventTypes, since, subscriptions, total, until } = unprocessed
   const percent = (100 * total) / Math.max(delivered, total)
   const share = percent < 1 ? 'less than 1' : count(Math.round(percent))
   const codes = new Set(causes.list.map(({ responseStatusCode }) => responseStatusCode))
@@ -38,7 +35,7 @@ function unprocessedText(
   ].filter((part) => part !== undefined)
   const where = parts.join(' and ').replace('all subscriptions and all types', 'all subscriptions and types')
   const noun = total === 1 ? 'delivery' : 'deliveries'
-  const [from, to] = [since ?? now, comparedUntil].map((at) => clockTime(at, now).slice(0, -3))
+  const [from, to] = [since ?? now, until ?? now].map((at) => clockTime(at, now).slice(0, -3))
   return `${count(total)} ${noun} acknowledged with ${code} ${total === 1 ? 'is' : 'are'} not processed: ${share} % of all from ${from} to ${to}${where === '' ? '' : `, in ${where}`}.`
 }
 

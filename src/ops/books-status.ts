@@ -19,6 +19,8 @@ export interface BooksStatus {
     subscriptions: number
     eventTypes: number
     since: Date | null
+    /** The end of the last hour of `delivered`. */
+    until: Date | null
     /** False while an hour with unprocessed deliveries was compared only once. */
     isConfirmed: boolean
     /** Largest first. */
@@ -51,6 +53,7 @@ export function booksStatus({ books, skewMs }: Pick<Snapshot, 'books' | 'skewMs'
       subscriptions: missed?.subscriptions ?? 0,
       eventTypes: missed?.eventTypes ?? 0,
       since: missed === undefined ? null : new Date(missed.firstAt),
+      until: missed === undefined ? null : new Date(missed.untilAt),
       isConfirmed: missed?.isConfirmed ?? false,
       causes: { total: missed?.causes.length ?? 0, list: (missed?.causes ?? []).slice(0, maxCauses).map(toCause) },
     },

@@ -32,7 +32,7 @@ const unprocessed: Partial<StatusState> = {
     ...{ comparedUntil: incidentNow, dueAt: incidentNow, problem: undefined, isBehind: false, withoutKey: 0 },
     missed: {
       ...{ total: 2, delivered: 9, subscriptions: 1, eventTypes: 1, isConfirmed: true },
-      ...{ firstAt: incidentNow, ofSubscription: new Map(), causes: [] },
+      ...{ firstAt: incidentNow, untilAt: incidentNow, ofSubscription: new Map(), causes: [] },
     },
   },
 }

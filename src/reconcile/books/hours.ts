@@ -162,6 +162,8 @@ export interface Missed {
   subscriptions: number
   eventTypes: number
   firstAt: number
+  /** The end of the last hour of these deliveries: an hour before it may not be compared. */
+  untilAt: number
   /** False while an hour with missed records was listed only once. */
   isConfirmed: boolean
   /** Largest first. */
@@ -172,7 +174,7 @@ export interface Missed {
 export function sumOfMissed(hours: readonly Hour[], policy: HoursPolicy): Missed | undefined {
   const causes = new Map<string, MissedCause>()
   const [subscriptions, eventTypes] = [new Set<string>(), new Set<string>()]
-  let [total, delivered, isConfirmed, firstAt] = [0, 0, true, Infinity]
+  let [total, delivered, isConfirmed, firstAt, untilAt] = [0, 0, true, Infinity, -Infinity]
   for (const hour of hours) {
     const { listing, looks } = hour
     const missed = missedOf(hour, policy)
@@ -181,6 +183,7 @@ export function sumOfMissed(hours: readonly Hour[], policy: HoursPolicy): Missed
     const isFirst = total === 0 && missed.length > 0
     const since = isFirst ? Math.min(...missed.map(({ eventAt }) => eventAt)) : hour.from
     firstAt = Math.min(firstAt, since)
+    untilAt = hour.from + hourMs
     delivered += listing.delivered.slice(minuteOf(hour, since)).reduce((sum, one) => sum + one, 0)
     for (const id of listing.subscriptions) subscriptions.add(id)
     for (const type of listing.eventTypes) eventTypes.add(type)
@@ -202,6 +205,7 @@ export function sumOfMissed(hours: readonly Hour[], policy: HoursPolicy): Missed
     subscriptions: subscriptions.size,
     eventTypes: eventTypes.size,
     firstAt,
+    untilAt,
     isConfirmed,
     causes: [...causes.values()].toSorted((a, b) => b.records - a.records),
   }

@@ -32,6 +32,7 @@ const tokenTrouble = {
 } as const
 
 const none = { missed: undefined, problem: undefined, withoutKey: 0 }
+const missed = { total: 1, delivered: 10, subscriptions: 1, eventTypes: 1, isConfirmed: true, causes: [] }
 const books = { ...none, comparedUntil: 0, dueAt: incidentNow, isBehind: true }
 
 function lately(changes: Partial<StatusState['lately'][number]>): StatusState['lately'][number] {
@@ -63,6 +64,11 @@ test.each<[string, Partial<StatusState>, RegExp]>([
     "the identity host's clock",
     { skewMs: { auth: 300_000, api: 0 } },
     /^The identity host's clock is 5 min ahead of this host's and the platform's/,
+  ],
+  [
+    'unprocessed deliveries after an hour that is not compared',
+    { books: { ...books, missed: { ...missed, firstAt: incidentNow - 90 * minuteMs, untilAt: incidentNow } } },
+    /^1 delivery acknowledged with 2xx is not processed: 10 % of all from 10:30 to 12:00\./,
   ],
   ['an expired certificate', { certificateExpiresAt: incidentNow }, /^The certificate has expired/],
   [

@@ -79,6 +79,14 @@ test('a delivery is missed once it is exactly ledger.settle old', () => {
   expect([counts(askedAt - start), counts(askedAt - start + 1)]).toEqual([1, 0])
 })
 
+test('the sum is of the hours from the first with a missed delivery to the last that was listed', () => {
+  const hours = hoursAt([], start + 3 * hourMs + policy.settleMs, { ...policy, lookbackMs: 3 * hourMs })
+  for (const [index, hour] of hours.entries())
+    if (index !== 1) takeListing(hour, askedAt, listingOf(index === 0 ? { missed } : {}), policy)
+  const sum = sumOfMissed(hours, policy)
+  expect(sum).toMatchObject({ total: 1, delivered: 240, firstAt: start, untilAt: start + 3 * hourMs })
+})
+
 test('where nothing is missed there is no sum', () => {
   expect(sumOfMissed([hourOf(listingOf()), hourOf()], policy)).toBeUndefined()
 })
