@@ -264,6 +264,8 @@ function conditionsOf(status: StatusFacts): NoticeCondition[] {
   const { aheadOfClock, beyondWindow, clock, exhausted, expired, expiring, keyProblem } = status
   const leavingExhausted = expiring.byDecision.exhausted
   const leaving = expiring.total - leavingExhausted
+  // Those beyond backlog.maxRecords are of unknown age.
+  const atLeast = status.causes.onlyCounted > 0 ? 'At least ' : ''
   const soon = leavingExhausted === 0 ? '' : ` ${counted(leavingExhausted, 'expires', 'expire')} soon.`
   return [
     ...sweepConditions(status),
@@ -286,12 +288,12 @@ function conditionsOf(status: StatusFacts): NoticeCondition[] {
       ...(isHeldUp(status)
         ? {
             level: 'trouble' as const,
-            text: `${counted(leaving, 'delivery expires', 'deliveries expire')} soon and will then no longer be retried.`,
+            text: `${atLeast}${counted(leaving, 'delivery expires', 'deliveries expire')} soon and will then no longer be retried.`,
             advice: hurryAdvice(status),
           }
         : {
             level: 'working' as const,
-            text: `${counted(leaving, 'delivery leaves', 'deliveries leave')} the window soon, but ${leaving === 1 ? 'is' : 'are'} retried first.`,
+            text: `${atLeast}${counted(leaving, 'delivery leaves', 'deliveries leave')} the window soon, but ${leaving === 1 ? 'is' : 'are'} retried first.`,
             advice: 'Nothing to do.',
             isAside: true as const,
           }),

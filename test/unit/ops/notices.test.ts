@@ -232,6 +232,8 @@ describe('the headline', () => {
       { expiringEndless: { ...refusing(0), paused: 3 }, ...threeBlocked },
       { expiringEndless: { ...refusing(0), throttled: 3 }, ...threeBlocked },
     ],
+    'trouble: At least 3 deliveries expire soon and will then no longer be retried. At least 10 deliveries are missing.':
+      [{ endless: refusing(3), ...threeDue, onlyCounted: 7 }],
     'trouble: The platform demands a pause (rate limit or maintenance): all calls wait. Nothing is missing of events up to 11:58:00 UTC; newer failures are not known yet.':
       [
         {
