@@ -382,7 +382,8 @@ export function createSimulatedPlatform({ scenario, timeline, sequence, watch }:
       firstRows?.behind === 'again' ? firstRows.rows : pages?.behind === 'again' ? found.length : Infinity
     const number = Math.min(asked.page, Math.max(0, Math.ceil(rowsAgain / size) - 1))
     const page = isBehind({ ...asked, page: number }) ? [] : found.slice(number * size, (number + 1) * size)
-    const total = pages?.totals === 'none' ? undefined : found.length
+    const counted = firstRows?.behind === 'uncounted' ? Math.min(found.length, firstRows.rows) : found.length
+    const total = pages?.totals === 'none' ? undefined : counted
     const told = { own: size, asked: askedSize, none: undefined }[pages?.told ?? 'own']
     const isTold = told !== undefined || total !== undefined
     if (page.length === 0 && habits.emptyList === '') return { status: 204, body: '', views: [], rows: 0 }

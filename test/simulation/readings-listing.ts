@@ -31,7 +31,7 @@ function withListLimits(draw: Draw, drawn: Scenario): Scenario | undefined {
 
 /** Lists show their first rows alone, for any page. */
 export const withFirstRows = withHabits((draw) => ({
-  firstRows: { rows: draw.pick([100, 200, 1000]), behind: draw.pick(['error', 'none', 'again']) },
+  firstRows: { rows: draw.pick([100, 200, 1000]), behind: draw.pick(['error', 'none', 'again', 'uncounted']) },
 }))
 
 /** Pages are shorter than asked for, or refused, may not tell their size or total, and behind the last one it may come again. */

@@ -93,8 +93,11 @@ export interface Habits {
   hasYears?: true
   /** Longer lists are refused, ms; undefined: none. */
   listsAtOnce?: number
-  /** Only the first rows of a list are shown, and behind them an error, no rows, or the last page again; undefined: all are. */
-  firstRows?: { rows: number; behind: 'error' | 'none' | 'again' }
+  /**
+   * Only the first rows of a list are shown, and behind them an error, no rows, no rows that the total counts, or the last page again;
+   * undefined: all are.
+   */
+  firstRows?: { rows: number; behind: 'error' | 'none' | 'uncounted' | 'again' }
   /**
    * Maximum rows on a page, what the metadata say of it, and what is behind the last one, which may be itself; whether more rows are refused.
    * Undefined: as specified.
