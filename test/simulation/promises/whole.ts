@@ -1,5 +1,4 @@
 // Nothing is called complete, and nothing is said not to be missing, while a failed record of the window could not be listed or read. @see docs/architecture.md "Sweep"
-import { isSweepPage } from '../asked.ts'
 import type { SimulatedRecord } from '../platform.ts'
 import type { Watcher, WatcherOptions } from './watcher.ts'
 
@@ -45,21 +44,16 @@ export function createWholeWatcher(options: WatcherOptions): Watcher {
   const hides = (later ?? firstRows ?? filtered ?? listsAtOnce ?? listsFor) !== undefined
   /** Without a total, the last page that comes again may be one of more. */
   const isUnproven = pages?.behind === 'again' && pages.totals === 'none'
-  /** The only page of a list may be full: its total may be of its rows alone. */
-  let hasOnePage = false
 
   /** Nothing hid anything from a full sweep, and nothing changed since it began. */
   function isWhole(at: number): boolean {
-    if (hides || isUnproven || hasOnePage || scenario.platformJumps.length > 0) return false
+    if (hides || isUnproven || scenario.platformJumps.length > 0) return false
     if (!holds.isFaultlessSince(startedAt)) return false
     const since = at - scenario.habits.lagMs
     return [...platform.records.values()].every(({ changedAt, enteredAt }) => Math.max(changedAt, enteredAt) < since)
   }
 
   return {
-    told(call, { total = 0 }) {
-      if (isSweepPage(call) && total > 0 && total <= (pages?.max ?? 0)) hasOnePage = true
-    },
     fact(fact) {
       if (fact.type !== 'sweep' || fact.report.kind !== 'full' || fact.report.result === 'failed') return
       const before = sweptAt
@@ -70,7 +64,6 @@ export function createWholeWatcher(options: WatcherOptions): Watcher {
         exercise('what is whole is called so')
         if (result !== 'complete') violate('untrue', 'calls a full sweep incomplete, from which nothing was hidden')
       }
-      hasOnePage = false
       for (const record of hiddenAt(sweptAt)) {
         exercise('nothing is called whole that is not')
         const isTold =
