@@ -1,8 +1,7 @@
 // Notices of the books: unprocessed deliveries, and why an hour cannot be compared. Pure functions.
 import { count, counted } from '../runtime/counted.ts'
-import type { BooksStatus } from './books-status.ts'
 import type { NoticeCondition } from './condition-notices.ts'
-import type { StatusFacts } from './status-document.ts'
+import type { BooksStatus, StatusFacts } from './status-document.ts'
 import { platformNow } from './figures.ts'
 import { clockTime, sinceOf, span, subscriptionName } from './words.ts'
 

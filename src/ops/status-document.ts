@@ -4,14 +4,14 @@ import type { History, HistoryStep } from '../observe/history.ts'
 import type { Incident } from '../observe/incident.ts'
 import type { SweepEnd } from '../observe/progress.ts'
 import { missingIn, type Snapshot } from '../observe/snapshot.ts'
+import type { MissedCause } from '../reconcile/books/hours.ts'
 import type { CircuitView } from '../reconcile/retry/subscriptions.ts'
 import { drainOf } from '../reconcile/drain.ts'
 import { describeGate, type ShutGate } from '../reconcile/retry/gates.ts'
 import type { OperatorPause } from '../reconcile/retry/operator-pause.ts'
 import { expiryWarningMs } from '../reconcile/window.ts'
 import { toDate } from '../runtime/instant.ts'
-import { booksStatus } from './books-status.ts'
-import type { Causes, CauseStatus } from './causes.ts'
+import { maxCauses, type Causes, type CauseStatus } from './causes.ts'
 import { failureText, sentence } from './words.ts'
 
 /** `well`; `working`: recovery proceeds automatically; `waiting`: for something transient or intended; `trouble`: a person is needed. */
@@ -172,6 +172,32 @@ function throttledStatus({ endless: { throttled }, now, unservedForMs }: StatusS
   return throttled === 0 ? null : { deliveries: throttled, unservedSince: new Date(now - unservedForMs) }
 }
 
+const toMissedCause = ({ firstAt, lastAt, ...cause }: MissedCause) => ({
+  ...cause,
+  firstDelivery: new Date(firstAt),
+  lastDelivery: new Date(lastAt),
+})
+
+/** Null without `ledger.url`. Event times are the platform's, as in requests to the ledger. */
+function booksStatus({ books, skewMs }: StatusState) {
+  if (books === undefined) return null
+  const { comparedUntil, dueAt, missed, problem, withoutKey } = books
+  const { causes = [], delivered = 0, eventTypes = 0, isConfirmed = false, subscriptions = 0, total = 0 } = missed ?? {}
+  return {
+    comparedUntil: new Date(comparedUntil),
+    due: new Date(dueAt),
+    problem: problem === undefined ? null : { text: problem.text, since: new Date(problem.since - skewMs.api) },
+    withoutKey,
+    unprocessed: {
+      ...{ total, delivered, subscriptions, eventTypes, isConfirmed },
+      since: missed === undefined ? null : new Date(missed.firstAt),
+      // The end of the last hour of `delivered`.
+      until: missed === undefined ? null : new Date(missed.untilAt),
+      causes: { total: causes.length, list: causes.slice(0, maxCauses).map(toMissedCause) },
+    },
+  }
+}
+
 /** The number of missing deliveries, causes, start and estimated end. */
 function deliveriesOf(state: StatusState) {
   const { causes, expired, failed, skewMs } = state
@@ -302,6 +328,7 @@ export interface StatusFacts
 
 export type GateStatus = StatusFacts['gates'][number]
 export type CircuitStatus = StatusFacts['circuits']['list'][number]
+export type BooksStatus = NonNullable<StatusFacts['books']>
 
 export function factsOf(state: StatusState): StatusFacts {
   const { instance, now, startedAt, subscriptions, version } = state
