@@ -2,6 +2,7 @@
 import { request, type IncomingMessage } from 'node:http'
 import { loadSections } from '../config/load.ts'
 import type { Config } from '../config/schema.ts'
+import { textUpTo } from '../ops/listen.ts'
 import { deadline } from '../runtime/clock.ts'
 import { exitCode, UsageError, type ExitCode } from '../runtime/errors.ts'
 import { visibleText } from '../runtime/redact.ts'
@@ -39,18 +40,6 @@ export type DaemonResponse = { status: number; body: string } | { problem: strin
 /** A status is far smaller. Another program may use the port, and never end its response. */
 const maxBodyLength = 4 * 1024 * 1024
 
-/** The body's text; undefined if it is too long. */
-async function bodyOf(response: IncomingMessage): Promise<string | undefined> {
-  const chunks: Buffer[] = []
-  let length = 0
-  for await (const chunk of response as AsyncIterable<Buffer>) {
-    length += chunk.length
-    if (length > maxBodyLength) return undefined
-    chunks.push(chunk)
-  }
-  return Buffer.concat(chunks).toString()
-}
-
 /** One exchange on a connection of its own, bypassing any proxy. Rejects only with the signal's reason. */
 export async function callDaemon(
   { body: sent, headers, timeoutMs, url, ...options }: DaemonCall,
@@ -69,7 +58,7 @@ export async function callDaemon(
     const responded = Promise.withResolvers<IncomingMessage>()
     outgoing.on('response', responded.resolve).on('error', responded.reject).end(sent)
     const response = await responded.promise
-    const body = await bodyOf(response)
+    const body = await textUpTo(maxBodyLength, response)
     return body === undefined ? { problem: 'response over 4 MiB', isSent } : { status: response.statusCode ?? 0, body }
   } catch (error) {
     signal.throwIfAborted()

@@ -7,7 +7,17 @@ import type { CauseStatus } from './causes.ts'
 import { meaningOf, responds, type NoticeReason } from './circuit-notice.ts'
 import { openOf, platformNow, refusedText, unattemptedText } from './figures.ts'
 import type { StatusFacts } from './status-document.ts'
-import { callText, clockTime, response, retryExhausted, sentence, span, subscriptionName, waitText } from './words.ts'
+import {
+  callText,
+  clockTime,
+  response,
+  retryExhausted,
+  sentence,
+  sinceOf,
+  span,
+  subscriptionName,
+  waitText,
+} from './words.ts'
 
 /** A notice; false while it does not apply. */
 export type NoticeCondition = NoticeReason | false
@@ -243,12 +253,11 @@ export function mendedReason(status: StatusFacts): NoticeCondition {
   const { lastRetry, records, since } = mended
   const sinceText = since === null ? '' : ` since ${clockTime(since, now)} UTC`
   const until = lastRetry === null ? '' : `, the last until ${clockTime(lastRetry, now)} UTC`
-  const from = oldestOpenEvent === null ? 'TIME' : `${oldestOpenEvent.toISOString().slice(0, 19)}Z`
   return {
     level: 'working',
     text: `Deliveries succeed again${sinceText}.`,
     detail: `${counted(records, 'delivery waits', 'deliveries wait')} for the backoff of an earlier failure${until}.`,
-    advice: `To retry them now: webhook-reconciler retry --since ${from}`,
+    advice: `To retry them now: webhook-reconciler retry --since ${sinceOf([oldestOpenEvent])}`,
   }
 }
 

@@ -5,7 +5,7 @@ import { count, counted } from '../runtime/counted.ts'
 import { decisionLines } from './cause-columns.ts'
 import type { CauseStatus } from './causes.ts'
 import type { GateStatus, StatusFacts } from './status-document.ts'
-import { clockTime, fromNow, pace, span, subscriptionName } from './words.ts'
+import { clockTime, fromNow, span, subscriptionName } from './words.ts'
 
 const [minuteMs, dayMs] = [60_000, 24 * 3_600_000]
 
@@ -214,7 +214,7 @@ export function recoveredOf(status: StatusFacts): {
   return {
     total: count(recovered.lastDay),
     since: `${since}${last}`,
-    atPace: isArriving ? `${pace(perMinute)} a minute` : undefined,
+    atPace: isArriving ? `${count(perMinute < 10 ? perMinute : Math.round(perMinute))} a minute` : undefined,
   }
 }
 

@@ -168,20 +168,21 @@ async function send(response: ServerResponse, content: OpsResponse, withBody: bo
   else await sendPieces(response, body)
 }
 
-/** Undefined if the body is truncated or too large. */
-export async function bodyOf(request: IncomingMessage, maxBytes: number): Promise<string | undefined> {
+/** The text of a message's body; undefined if it is too large. Rejects if it is truncated. */
+export async function textUpTo(maxBytes: number, body: AsyncIterable<unknown>): Promise<string | undefined> {
   const chunks: Buffer[] = []
   let bytes = 0
-  try {
-    for await (const chunk of request.iterator({ destroyOnReturn: false })) {
-      bytes += (chunk as Buffer).length
-      if (bytes > maxBytes) return undefined
-      chunks.push(chunk as Buffer)
-    }
-    return Buffer.concat(chunks).toString()
-  } catch {
-    return undefined
+  for await (const chunk of body as AsyncIterable<Buffer>) {
+    bytes += chunk.length
+    if (bytes > maxBytes) return undefined
+    chunks.push(chunk)
   }
+  return Buffer.concat(chunks).toString()
+}
+
+/** Undefined if the body is truncated or too large. */
+export function bodyOf(request: IncomingMessage, maxBytes: number): Promise<string | undefined> {
+  return textUpTo(maxBytes, request.iterator({ destroyOnReturn: false })).catch(() => undefined)
 }
 
 /** Starts listening. @throws ConfigurationError, or CommandFailure for a port or address that may become available */

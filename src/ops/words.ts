@@ -77,11 +77,6 @@ export function nextText(
   }
 }
 
-/** A rate per minute, with one decimal below 10. */
-export function pace(perMinute: number): string {
-  return count(perMinute < 10 ? perMinute : Math.round(perMinute))
-}
-
 /** `HTTP 503`, or `no response`. */
 export function response(code: number | null): string {
   return code === null ? 'no response' : `HTTP ${code}`
