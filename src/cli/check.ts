@@ -308,21 +308,22 @@ async function checkDaemon(options: CommandFlags, io: Io): Promise<Finding> {
   return okUnless(isTrouble ? `${headline} ${detail}`.trim() : headline, isTrouble ? advice : undefined)
 }
 
-const marks = { ok: 'ok', warning: 'warning', failed: 'FAILED', skipped: '-' } as const
-const colours = { ok: 'green', warning: 'yellow', failed: 'red', skipped: 'dim' } as const satisfies Record<
-  string,
-  Colour
->
+const marks = {
+  ok: ['green', 'ok'],
+  warning: ['yellow', 'warning'],
+  failed: ['red', 'FAILED'],
+  skipped: ['dim', '-'],
+} as const satisfies Record<string, [Colour, string]>
 const [markWidth, nameWidth] = [7, 13]
 /** Indent of continuation lines: a fingerprint still fits. */
 const indent = markWidth + 4
 
 function textOf({ advice, found, step, verdict }: Step, { env, stdout }: Io): string {
   const width = widthOf(stdout)
-  const mark = marks[verdict]
+  const [colour, mark] = marks[verdict]
   const lines = paragraph(visibleText(found), width, `${mark.padEnd(markWidth)}  ${step.padEnd(nameWidth)}  `, indent)
   const further = advice === undefined ? '' : paragraph(visibleText(advice), width, `${' '.repeat(indent)}-> `)
-  return createPaint(stdout, env)(colours[verdict], mark) + lines.slice(mark.length) + further
+  return createPaint(stdout, env)(colour, mark) + lines.slice(mark.length) + further
 }
 
 /** How to test whether this account may retry. */

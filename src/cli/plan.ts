@@ -9,10 +9,11 @@ import { visibleText } from '../runtime/redact.ts'
 import { askStatus, findDaemon } from './ask.ts'
 import { causeTable } from './cause-table.ts'
 import type { CommandFlags } from './flags.ts'
-import { print, cell, paragraph, paragraphs, widthOf, type TextShown } from './format.ts'
+import { print, cell, paragraphs, widthOf } from './format.ts'
 import type { Io } from './io.ts'
-import { createMoments, type Moments } from './moments.ts'
+import { createMoments } from './moments.ts'
 import { selectionOf } from './selection.ts'
+import type { StatusShown } from './status-text.ts'
 
 /** Calls per retry, including its share of outcome checks. @see docs/architecture.md "Outcomes" */
 const callsPerRecord = 1.05
@@ -67,18 +68,14 @@ function planText(plan: Plan, status: StatusDocument, shown: PlanShown): string 
   const records = status.causes.list.reduce((sum, cause) => sum + cause.records, status.causes.more.records)
   const found = counted(records, 'failed record')
   const known = isWhole ? `${found}.` : records > 0 ? `At least ${found}.` : 'No failed record is known.'
-  const head = `${cell(plan.instance)} at ${url}, ${moments.show(plan.now)}\n${known} Nothing was changed.${isWhole ? '' : ` ${status.summary.headline}`}`
-  const causes = causeTable(status, width)
-  return `${head
-    .split('\n')
-    .map((line) => paragraph(line, width))
-    .join('')}${causes}\n${conclusions(plan, status.exhausted.oldest, shown)}`
+  const head = [
+    `${cell(plan.instance)} at ${url}, ${moments.show(plan.now)}`,
+    `${known} Nothing was changed.${isWhole ? '' : ` ${status.summary.headline}`}`,
+  ]
+  return `${paragraphs(head, shown)}${causeTable(status, width)}\n${conclusions(plan, status.exhausted.oldest, shown)}`
 }
 
-interface PlanShown extends TextShown {
-  moments: Moments
-  url: string
-}
+type PlanShown = Omit<StatusShown, 'paint'>
 
 /** Runs `plan`; with a selection it is the dry run of `retry`. */
 export async function planCommand(io: Io, options: CommandFlags, ids: readonly string[]): Promise<ExitCode> {

@@ -9,15 +9,10 @@ import type { CommandFlags } from './flags.ts'
 import type { Moments } from './moments.ts'
 
 /** As `POST /-/retry` expects it. The daemon checks the rest. */
-export interface SelectionBody {
-  webhooks?: string[]
-  event?: string
-  since?: string
-  until?: string
-  type?: string[]
-  subscription?: string[]
-  response?: string[]
-}
+export type SelectionBody = { webhooks?: string[] } & Pick<
+  CommandFlags,
+  'event' | 'since' | 'until' | 'type' | 'subscription' | 'response'
+>
 
 export const ways = 'give webhook ids, or --event ID, or --since TIME'
 
