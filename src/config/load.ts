@@ -133,8 +133,11 @@ function examine(input: ConfigInput, wanted: readonly Key[]) {
   const worthTelling = [...ofKeys, ...ofAll].filter(
     ({ key, origin }) => origin !== 'missing' || (file.complete && !told.has(key)),
   )
-  const problems = [...file.problems, ...environment.problems, ...worthTelling]
-  return { given, checked, problems }
+  return {
+    settings: nest([...checked].map(([key, { value }]) => [key, value])),
+    origins: new Map(wanted.map(({ key }) => [key, given.get(key)?.origin ?? 'default'])),
+    problems: [...file.problems, ...environment.problems, ...worthTelling],
+  }
 }
 
 /**
@@ -142,11 +145,9 @@ function examine(input: ConfigInput, wanted: readonly Key[]) {
  * @throws ConfigurationError with every problem
  */
 export function loadConfig(input: ConfigInput): LoadedConfig {
-  const { given, checked, problems } = examine(input, keys)
+  const { origins, problems, settings } = examine(input, keys)
   if (problems.length > 0) throw new ConfigurationError(problems)
-  const settings = nest([...checked].map(([key, { value }]) => [key, value])) as unknown as Settings
-  const origins = new Map(keys.map((key) => [key.key, given.get(key.key)?.origin ?? 'default']))
-  return { config: withIssuer(settings), origins }
+  return { config: withIssuer(settings as unknown as Settings), origins }
 }
 
 /**
@@ -164,13 +165,11 @@ export function loadSections<Section extends keyof Config>(
     [fileFlag, fileVariable].includes(key) ||
     isOurs(key) ||
     parts.some((part) => key.startsWith(`${environmentName(part)}_`))
-  const { checked, given, problems } = examine(
+  const { origins, problems, settings } = examine(
     input,
     keys.filter(({ key }) => isOurs(key)),
   )
   const told = problems.filter(isToTell)
   if (told.length > 0) throw new ConfigurationError(told)
-  const values = [...checked].map(([key, { value }]) => [key, value] as const)
-  const origins = new Map(values.map(([key]) => [key, given.get(key)?.origin ?? 'default']))
-  return { config: nest(values) as unknown as Pick<Config, Section>, origins }
+  return { config: settings as unknown as Pick<Config, Section>, origins }
 }

@@ -181,11 +181,6 @@ export interface LeaseClientOptions {
   version: string
 }
 
-interface Connected {
-  authority: string
-  http: HttpTransport
-}
-
 export function createLeaseClient(options: LeaseClientOptions): LeaseClient {
   const { access, clock, leaseDurationMs, leaseName, version } = options
   const { authorityFile, namespace, origin, tokenFile } = access
@@ -194,7 +189,7 @@ export function createLeaseClient(options: LeaseClientOptions): LeaseClient {
   const collection = `${origin}/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases`
   const subject = `${namespace}/${leaseName}`
   const schema = createLeaseSchema()
-  let connected: Connected | undefined
+  let connected: { authority: string; http: HttpTransport } | undefined
 
   /** Never empty: without the cluster's authority, TLS would trust every public one. */
   function fileText(path: string): string {

@@ -6,6 +6,7 @@ import type { FailedCall } from '../../reconcile/retry/platform-breaker.ts'
 import type { Incident } from '../incident.ts'
 import type { SweepReport } from '../../reconcile/sweep/sweep-report.ts'
 import type { MemoryShortfall } from '../../runtime/memory.ts'
+import type { Condition } from './repetition.ts'
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error' | 'fatal'
 
@@ -15,11 +16,7 @@ export type LogEvent = readonly [levels: readonly [LogLevel, ...LogLevel[]], mes
 /** The event's own fields. */
 type Own<Event extends TelemetryEvent> = Omit<Event, 'type'>
 
-/** A continuing failure: number of failures so far, and their duration. */
-interface StillFailing {
-  failures: number | undefined
-  failingSeconds: number | undefined
-}
+type StillFailing = ReturnType<Condition['soFar']>
 /** Counted from one full sweep to the next. */
 export const nothingSince = {
   retries: 0,
@@ -56,12 +53,6 @@ interface Started {
   receiverHealth: string | undefined
   retries: string
 }
-interface Slice {
-  sweepId?: string
-  seconds: number
-  from: string
-  reason: string
-}
 /** Fields of an unexpected error; see `errorFields`. */
 export interface ErrorFields {
   errorName: string
@@ -82,7 +73,7 @@ export interface LogFields {
     SweepFields & Record<Decision, number> & typeof nothingSince & { failures: number | undefined }
   >
   sweep_failed: Partial<SweepFields & StillFailing & Omit<Failure, 'message'>> & { problem?: string }
-  slice_skipped: Slice
+  slice_skipped: { sweepId?: string; seconds: number; from: string; reason: string }
   record_unreadable: { sweepId: string | undefined; webhookId: string | undefined; field: string }
   records_expired: Own<FactOf<'expired'>>
   records_returned: Own<FactOf<'returned'>>

@@ -1,7 +1,7 @@
 // Logs events: state changes and full sweeps with news at info or above, repetitions and single records at debug.
 import type { Clock } from '../../runtime/clock.ts'
 import type { FactOf, TelemetryEvent } from '../events.ts'
-import { nothingSince } from './log-events.ts'
+import { nothingSince, type LogFields } from './log-events.ts'
 import type { Incident } from '../incident.ts'
 import type { Log } from './log.ts'
 import { createCondition } from './repetition.ts'
@@ -35,7 +35,7 @@ function causeOf({ code, message, reason, stage }: CallFailure): string {
 }
 
 /** `from`: local time of the platform. */
-function sliceFields({ failure, span }: SkippedSlice): { seconds: number; from: string; reason: string } {
+function sliceFields({ failure, span }: SkippedSlice): LogFields['slice_skipped'] {
   const reason = failure?.reason ?? 'too-many-records'
   return { seconds: span.to - span.from, from: formatLocalSecond(span.from), reason }
 }
