@@ -1,7 +1,7 @@
 // Watches how fast a process calls: its rate, the waits that it was asked for, the tries to get a token, and retries while they are blocked.
-import type { Config } from '../../src/config/schema.ts'
 import { createBucket, isTooMany } from './meters.ts'
 import type { Call, Told } from './network.ts'
+import type { World } from './world.ts'
 
 export interface CallLimits {
   /** `isReplay`: a retry that is made once more with another token; nothing but the rate holds it. */
@@ -15,12 +15,7 @@ export interface CallLimits {
   isReceiverDown(): boolean
 }
 
-export interface CallLimitsOptions {
-  config: Config
-  /** ms since the start. */
-  now: () => number
-  /** The subscription of a record, by its id. */
-  subscriptionOf: (id: string) => number | undefined
+export interface CallLimitsOptions extends World {
   violate: (what: string) => void
   /** Called whenever a limit may hold the process up. */
   onHold: () => void
@@ -48,7 +43,9 @@ interface Wait {
 }
 
 export function createCallLimits(options: CallLimitsOptions): CallLimits {
-  const { config, now, subscriptionOf, onHold, onListsHeld, onShut, violate } = options
+  const { config, onHold, onListsHeld, onShut, platform, violate } = options
+  const { now } = options.timeline
+  const subscriptionOf = (id: string): number | undefined => platform.records.get(id)?.plan.subscription
   const { maxPerSecond } = config.retry
   const calls = createBucket(config.platform.maxRequestsPerSecond)
   const retries = maxPerSecond === undefined ? undefined : createBucket(maxPerSecond)

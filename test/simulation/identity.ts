@@ -9,8 +9,6 @@ export const issuer = 'https://identity.simulated/auth/realms/main'
 export interface IdentityAnswer {
   status: number
   body: string
-  /** Of a refusal: what is wrong with the assertion. */
-  code?: string
 }
 
 export interface SimulatedIdentity {
@@ -39,7 +37,7 @@ export function createSimulatedIdentity(habits: Habits): SimulatedIdentity {
 
   function refusal(description: string): IdentityAnswer {
     const body = JSON.stringify({ error: 'invalid_client', error_description: description })
-    return { status: 401, body, code: description }
+    return { status: 401, body }
   }
 
   return {

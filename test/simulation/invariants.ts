@@ -30,18 +30,12 @@ import { createEstimatesWatcher } from './promises/estimates.ts'
 import { createUnprocessedWatcher } from './promises/unprocessed.ts'
 import { createWaitsWatcher } from './promises/waits.ts'
 import { createWholeWatcher } from './promises/whole.ts'
-import type { AskedJob, Holds, Sight, WatchedProcess } from './promises/watcher.ts'
+import type { AskedJob, Holds, Watcher } from './promises/watcher.ts'
 import type { Tally } from './tally.ts'
 import type { Invariant, Trace } from './trace.ts'
+import type { World } from './world.ts'
 
-export interface ProcessWatch extends NetworkWatch {
-  /** A delivery reached a receiver, or tried to: of a retry of this process (`isOwn`), or of anybody else's. */
-  delivered(receiver: number, isOwn: boolean): void
-  fact(fact: TelemetryEvent): void
-  /** Compares what it shows with what was seen. */
-  scraped(sight: Sight): void
-  /** Its schedule ticked. */
-  ticked(): void
+export interface ProcessWatch extends NetworkWatch, Required<Omit<Watcher, 'asked'>> {
   /** An operator asked it for the retry of these records. */
   asked(job: AskedJob, ids: Iterable<string>): void
   /** Retries whose outcome it owes. */
@@ -52,7 +46,8 @@ export interface ProcessWatch extends NetworkWatch {
   tries(id: string): number
 }
 
-export interface ProcessWatchOptions extends WatchedProcess {
+export interface ProcessWatchOptions extends World {
+  number: number
   trace: Trace
   tally: Tally
 }
@@ -120,9 +115,7 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
   const { boundsLater, hidden } = scenario.habits
   let listsFreeSince = Math.max(timeline.now(), boundsLater?.until ?? hidden?.until ?? 0)
   const limits = createCallLimits({
-    config,
-    now: timeline.now,
-    subscriptionOf: (id) => platform.records.get(id)?.plan.subscription,
+    ...options,
     onHold: held,
     onShut: shut,
     onListsHeld(until) {
@@ -132,12 +125,7 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
       violate('limits', what)
     },
   })
-  const knowledge = createKnowledge({
-    timeline,
-    platform,
-    giveUpAfterMs: config.outcome.giveUpAfter,
-    hasLargeRows: scenario.habits.rowBytes >= 100_000,
-  })
+  const knowledge = createKnowledge(options)
   /** Records that it has reported as recovered. */
   const recovered = new Set<string>()
   const listings = createOpenListings(scenario.sweep.sliceRecords, scenario.habits.firstRows?.rows)
@@ -153,6 +141,8 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
   const hasUncodedRefusals = !scenario.habits.missingHasCode && scenario.records.some(({ kind }) => kind === 'missing')
   let hasTrouble = false
   let isPaused = false
+  let isSwept = false
+  let lastComplete: ReturnType<Holds['lastComplete']>
   /** Responses that reported the platform's time since its clock was last set. */
   let answersOfTime = 0
   let hasJumped = false
@@ -316,6 +306,8 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     openGateSince: () =>
       isTroubled() || isPaused || isFull() || limits.isReceiverDown() || !isSureOfTime() ? Infinity : openGateSince,
     isSureOfTime,
+    isSwept: () => isSwept,
+    lastComplete: () => lastComplete,
     backoffsEndedAt: (id) => endedBackoffs.at(id, 'surely'),
     notClosed: () => notClosed,
     isAskedFor: (id) => askedFor.has(id),
@@ -384,6 +376,9 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
         // A list that was read anew may have ended with a short page. A recent sweep goes between two slices.
         listings.forget(() => true)
         const { kind, result, seconds } = fact.report
+        const endedAt = timeline.now()
+        if (kind === 'full' && result !== 'failed') isSwept = true
+        if (kind === 'full' && result === 'complete') lastComplete = { startedAt: endedAt - seconds * 1000, endedAt }
         trace.note(`${name} sweep ${kind} ${result} listed=${fact.report.listed} ${seconds.toFixed(3)}s`)
       } else if (fact.type === 'operator') {
         trace.note(`${name} operator ${fact.command}`)

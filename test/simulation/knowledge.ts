@@ -4,8 +4,8 @@ import type { TelemetryEvent } from '../../src/observe/events.ts'
 import type { Outcome } from '../../src/reconcile/confirm/evidence.ts'
 import { isSweepPage } from './asked.ts'
 import type { Call, Told } from './network.ts'
-import type { SimulatedPlatform, View } from './platform.ts'
-import type { Timeline } from './timeline.ts'
+import type { View } from './platform.ts'
+import type { World } from './world.ts'
 
 /** The daemon's retries of a record. */
 interface Tries {
@@ -106,15 +106,7 @@ export function isAnswered(told: Told): boolean {
 
 const untried: Tries = { tries: 0, refusals: 0 }
 
-export interface KnowledgeOptions {
-  timeline: Timeline
-  platform: Pick<SimulatedPlatform, 'now' | 'records'>
-  giveUpAfterMs: number
-  hasLargeRows: boolean
-}
-
-export function createKnowledge(options: KnowledgeOptions): Knowledge {
-  const { hasLargeRows, platform, timeline } = options
+export function createKnowledge({ config, platform, scenario, timeline }: World): Knowledge {
   const byId = new Map<string, Known>()
   const inFlight = new Map<string, Call>()
   const owed = new Set<string>()
@@ -191,7 +183,7 @@ export function createKnowledge(options: KnowledgeOptions): Knowledge {
     const { kind, at } = known.owed ?? { kind: 'accepted', at: 0 }
     const wasNotTaken = outcome === 'unknown' && kind === 'lost'
     // That late, it may be of a record that is processing, or not shown.
-    const isSure = wasNotTaken && timeline.now() - at < options.giveUpAfterMs
+    const isSure = wasNotTaken && timeline.now() - at < config.outcome.giveUpAfter
     if (!wasNotTaken) {
       change(known, (tries) => (tries.refusals = 0))
       return
@@ -262,7 +254,7 @@ export function createKnowledge(options: KnowledgeOptions): Knowledge {
         owed.delete(fact.webhookId)
         known.owed = undefined
         // Of large rows a round reads many parts: an earlier one may have settled it.
-        if (!hasLargeRows) known.views = lastAndNewest(known.views)
+        if (scenario.habits.rowBytes < 100_000) known.views = lastAndNewest(known.views)
         if (fact.outcome !== 'recovered') return
         // A list that lags behind may still show it as failed.
         Object.assign(known, { isDone: true, views: [] } satisfies Partial<Known>)

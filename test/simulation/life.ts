@@ -1,7 +1,5 @@
 // One process of the daemon: the real one, with clock, randomness, schedule and network from here. It can die in any moment.
-import type { SweepPolicy } from '../../src/reconcile/policy.ts'
 import { sleepBy, type Clock } from '../../src/runtime/clock.ts'
-import type { Config } from '../../src/config/schema.ts'
 import { runDaemon } from '../../src/daemon.ts'
 import type { DaemonHost } from '../../src/daemon-parts.ts'
 import type { TelemetryEvent } from '../../src/observe/events.ts'
@@ -15,8 +13,7 @@ import type { Transport } from '../../src/platform/http/http.ts'
 import type { Sequence } from '../../sandbox/records/hash.ts'
 import { createSchedule, type Schedule } from '../../src/runtime/schedule.ts'
 import { finish } from '../../src/runtime/steps.ts'
-import type { KeyFiles } from './key-files.ts'
-import type { Timeline } from './timeline.ts'
+import type { World } from './world.ts'
 
 export interface Life {
   isAlive(): boolean
@@ -43,16 +40,12 @@ export interface Life {
   waiting(): number
 }
 
-export interface LifeOptions {
-  config: Config
-  sweep: SweepPolicy
-  timeline: Timeline
+export interface LifeOptions extends World {
   /** Draws for this process alone. */
   sequence: Sequence
   /** Host's wall clock, epoch ms. */
   hostNow: () => number
   transport: Transport
-  keyFiles: KeyFiles
   report: (fact: TelemetryEvent) => void
   onTick: () => void
   /** Gets the metrics as they are in the last moment of an end in good order. */
@@ -61,7 +54,7 @@ export interface LifeOptions {
 }
 
 export function startLife(options: LifeOptions): Life {
-  const { config, hostNow, sequence, timeline } = options
+  const { config, hostNow, scenario, sequence, timeline } = options
   const stop = new AbortController()
   let isAlive = true
   let waiting = 0
@@ -134,7 +127,7 @@ export function startLife(options: LifeOptions): Life {
     stop: stop.signal,
     host: {
       processMetrics: false,
-      policy: { sweep: options.sweep },
+      policy: { sweep: scenario.sweep },
       emit(fact) {
         if (isAlive) options.report(fact)
       },

@@ -6,12 +6,9 @@ import type { WebhookStatus } from '../../src/platform/wire.ts'
 import { askedOf, isQuestion, type Asked } from './asked.ts'
 import { identityFaults, type FaultKind, type FaultWindow } from './fault-kinds.ts'
 import { issuer, type SimulatedIdentity } from './identity.ts'
-import type { KeyFiles } from './key-files.ts'
-import { ledgerUrl, type SimulatedLedger } from './ledger.ts'
-import { errorBody, type Answer, type SimulatedPlatform, type View } from './platform.ts'
-import type { Scenario } from './scenario.ts'
-import type { Timeline } from './timeline.ts'
-import { clocksOf } from './world.ts'
+import { ledgerUrl } from './ledger.ts'
+import { errorBody, type Answer, type View } from './platform.ts'
+import { clocksOf, type World } from './world.ts'
 
 export type Operation = 'token' | 'list' | 'retry' | 'health'
 
@@ -73,14 +70,9 @@ export interface Process {
   reached(call: Call, when: 'arrived' | 'applied'): void
 }
 
-export interface NetworkOptions {
-  scenario: Scenario
-  timeline: Timeline
+export interface NetworkOptions extends World {
   sequence: Sequence
-  platform: SimulatedPlatform
   identity: SimulatedIdentity
-  keyFiles: KeyFiles
-  ledger: SimulatedLedger | undefined
 }
 
 export const baseUrl = 'https://api.simulated/v1/instance'

@@ -14,8 +14,8 @@ import { createProcessWatch, type ProcessWatch } from './invariants.ts'
 import type { PlannedJob, PlannedLife, Scenario } from './scenario.ts'
 import { createTally, type Exemption, type PromiseName } from './tally.ts'
 import { createTimeline } from './timeline.ts'
-import { createTrace, type Violation } from './trace.ts'
-import { clocksOf } from './world.ts'
+import { createTrace, type Trace, type Violation } from './trace.ts'
+import { clocksOf, type World } from './world.ts'
 
 export interface Simulated {
   violation: Violation | undefined
@@ -29,11 +29,6 @@ export interface Simulated {
   processes: number
   /** How often each promise could have been broken, and how often it was exempt. */
   exercised: ReadonlyMap<PromiseName | Exemption, number>
-}
-
-export interface SimulateOptions {
-  /** Gets every line of what happens. */
-  tell?: (line: string) => void
 }
 
 const scrapeEveryMs = 60_000
@@ -62,11 +57,11 @@ export function configOf(scenario: Scenario): Config {
 
 const offMs = 60_000
 
-/** Runs it. The same scenario always gives the same result. */
-export async function simulate(scenario: Scenario, options: SimulateOptions = {}): Promise<Simulated> {
+/** Runs it. The same scenario always gives the same result. `tell` gets every line of what happens. */
+export async function simulate(scenario: Scenario, tell?: Trace['note']): Promise<Simulated> {
   const config = configOf(scenario)
   const timeline = createTimeline()
-  const trace = createTrace({ now: timeline.now, tell: options.tell })
+  const trace = createTrace(timeline.now, tell)
   const expectations = createExpectations(scenario, config)
   const tally = createTally()
   const watches: ProcessWatch[] = []
@@ -88,8 +83,10 @@ export async function simulate(scenario: Scenario, options: SimulateOptions = {}
       },
     },
   })
+  const keyFiles = createKeyFiles(scenario, timeline.now)
+  const world: World = { scenario, config, timeline, platform, keyFiles, ledger, expectations }
   const alerts = createAlertsWatch({
-    ...{ scenario, config, timeline, platform, expectations },
+    ...world,
     tries: (id) => watch?.tries(id) ?? 0,
     exercise: tally.exercise,
     violate: (what) => {
@@ -98,16 +95,7 @@ export async function simulate(scenario: Scenario, options: SimulateOptions = {}
   })
   const identity = createSimulatedIdentity(scenario.habits)
   for (const at of scenario.revocations) timeline.after(at, identity.revoke)
-  const keyFiles = createKeyFiles(scenario, timeline.now)
-  const connect = createNetwork({
-    scenario,
-    timeline,
-    sequence: createSequence(scenario.seed + 2),
-    platform,
-    identity,
-    keyFiles,
-    ledger,
-  })
+  const connect = createNetwork({ ...world, sequence: createSequence(scenario.seed + 2), identity })
   for (const { from, subscription = NaN, to } of scenario.pauses) {
     const id = platform.subscriptionIds[subscription]
     // One of two ends by itself, by the host's clock: the resume then comes to nothing, or after a jump ends it.
@@ -168,18 +156,7 @@ export async function simulate(scenario: Scenario, options: SimulateOptions = {}
     const number = watches.length
     lifeSince = timeline.now()
     const plan = scenario.lives[number] ?? lastLife
-    const current = createProcessWatch({
-      number,
-      scenario,
-      config,
-      timeline,
-      platform,
-      keyFiles,
-      ledger,
-      expectations,
-      trace,
-      tally,
-    })
+    const current = createProcessWatch({ ...world, number, trace, tally })
     watches.push(current)
     watch = current
     trace.note(`process ${number} starts`)
@@ -208,13 +185,10 @@ export async function simulate(scenario: Scenario, options: SimulateOptions = {}
       },
     )
     const own = startLife({
-      config,
-      sweep: scenario.sweep,
-      timeline,
+      ...world,
       sequence: createSequence(scenario.seed * 31 + number),
       hostNow,
       transport: (request) => transport(request),
-      keyFiles,
       report: (fact) => {
         if (fact.type === 'retry') {
           const id = fact.webhookId.toLowerCase()

@@ -38,15 +38,10 @@ export interface Trace {
   digest(): string
 }
 
-export interface TraceOptions {
-  now: () => number
-  /** Gets every line as it comes. */
-  tell?: ((line: string) => void) | undefined
-}
-
 const kept = 60
 
-export function createTrace({ now, tell }: TraceOptions): Trace {
+/** `tell` gets every line as it comes. */
+export function createTrace(now: () => number, tell?: Trace['note']): Trace {
   const hash = createHash('sha256')
   let lines: string[] = []
   /** How many of them are in the hash. */

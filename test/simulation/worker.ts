@@ -13,7 +13,7 @@ parentPort?.on('message', (seed: number | 'end') => {
   }
   const startedAt = performance.now()
   // A rejection ends the worker, and with it the run.
-  void simulate(generate(seed), isVerbose ? { tell } : {}).then((simulated) => {
+  void simulate(generate(seed), isVerbose ? tell : undefined).then((simulated) => {
     parentPort?.postMessage({ simulated, ms: performance.now() - startedAt })
   })
 })

@@ -1,6 +1,21 @@
-// The clocks of a scenario's world, and the moments at which it changes.
+// The world of a scenario: all that is around a process of the daemon, its clocks, and the moments at which it changes.
+import type { Config } from '../../src/config/schema.ts'
+import type { Expectations } from './expectations.ts'
+import type { KeyFiles } from './key-files.ts'
+import type { SimulatedLedger } from './ledger.ts'
+import type { SimulatedPlatform } from './platform.ts'
 import { soundAtOf, type Scenario } from './scenario.ts'
 import type { Timeline } from './timeline.ts'
+
+export interface World {
+  scenario: Scenario
+  config: Config
+  timeline: Timeline
+  platform: SimulatedPlatform
+  keyFiles: KeyFiles
+  ledger: SimulatedLedger | undefined
+  expectations: Expectations
+}
 
 /** What the clocks of the daemon's host and of the identity host show now, epoch ms. A suspended host wakes up late by all clocks. */
 export function clocksOf(

@@ -5,13 +5,10 @@ import type { Watcher, WatcherOptions } from './watcher.ts'
 const counted =
   /^(failed_webhooks|failed_webhooks_\w+|missing_webhooks|expiring_webhooks|stuck_processing_webhooks|unreadable_records|oldest_failed_event_timestamp_seconds|estimated_drain_seconds)(\{|$)/
 
-export function createAbsentWatcher({ exercise, violate }: WatcherOptions): Watcher {
-  let isSwept = false
+export function createAbsentWatcher({ exercise, holds, violate }: WatcherOptions): Watcher {
   return {
-    fact(fact) {
-      if (fact.type === 'sweep' && fact.report.kind === 'full' && fact.report.result !== 'failed') isSwept = true
-    },
     scraped({ metrics, status }) {
+      const isSwept = holds.isSwept()
       const shown = [...metrics.keys()].filter((series) => counted.test(series))
       if (!isSwept) exercise('gauges of what is not known are absent')
       if (!isSwept && shown.length > 0) violate('said', `shows ${shown.join(', ')} before a full sweep has ended`)

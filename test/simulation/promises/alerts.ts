@@ -1,16 +1,13 @@
 // The oracle of the alerts: the shipped rules over what each minute's scrape gives, against the world. It outlives the daemon's processes, as Prometheus does. @see docs/metrics.md
-import type { Config } from '../../../src/config/schema.ts'
 import type { TelemetryEvent } from '../../../src/observe/events.ts'
 import { metricPrefix } from '../../../src/observe/metrics.ts'
 import { createRules, ofTarget } from '../../support/promql/rules.ts'
-import type { Expectations } from '../expectations.ts'
 import { identityFaults } from '../fault-kinds.ts'
-import type { SimulatedPlatform, SimulatedRecord } from '../platform.ts'
-import { looksFailed, type Scenario } from '../scenario.ts'
+import type { SimulatedRecord } from '../platform.ts'
+import { looksFailed } from '../scenario.ts'
 import { createStreaks } from '../streaks.ts'
 import type { Tally } from '../tally.ts'
-import type { Timeline } from '../timeline.ts'
-import { clocksOf } from '../world.ts'
+import { clocksOf, type World } from '../world.ts'
 
 const minuteMs = 60_000
 const hourMs = 60 * minuteMs
@@ -29,12 +26,7 @@ export interface AlertsWatch {
   scraped(process: { metrics: ReadonlyMap<string, number>; startedAt: number } | undefined): void
 }
 
-export interface AlertsOptions {
-  scenario: Scenario
-  config: Config
-  timeline: Timeline
-  platform: SimulatedPlatform
-  expectations: Expectations
+export interface AlertsOptions extends World {
   /** Of the present process. */
   tries: (id: string) => number
   exercise: Tally['exercise']

@@ -14,8 +14,6 @@ const edgeMs = 90_000
 
 export function createQuietWatcher(options: WatcherOptions): Watcher {
   const { config, exercise, expectations, holds, knowledge, platform, scenario, timeline, violate } = options
-  /** When the last full sweep that saw all began, ms since the start. */
-  let sweptAt: number | undefined
   /** When the outcome of a record that had left the window was last reported, ms since the start: the next sweep forgets it. */
   let lateOutcomeAt = -Infinity
   const startedAt = timeline.now()
@@ -28,7 +26,7 @@ export function createQuietWatcher(options: WatcherOptions): Watcher {
     const { lookback, settle } = config.window
     const age = platform.now() - record.eventAt
     // What has left is forgotten by the next sweep.
-    const hasLeft = age > lookback && age - lookback < timeline.now() - (sweptAt ?? 0) + edgeMs
+    const hasLeft = age > lookback && age - lookback < timeline.now() - (holds.lastComplete()?.startedAt ?? 0) + edgeMs
     const isNear = [lookback, lookback - expiryWarning].some((edge) => Math.abs(age - edge) < edgeMs)
     const isAtStart = age > lookback && Math.abs(record.eventAt - notBefore) < edgeMs
     return hasLeft || isNear || isAtStart || (!isAhead(record) && age < settle + edgeMs)
@@ -36,7 +34,8 @@ export function createQuietWatcher(options: WatcherOptions): Watcher {
 
   /** Nothing has changed since that sweep began, and nothing is under way. */
   function isQuiet(): boolean {
-    if (sweptAt === undefined || sweptAt < lateOutcomeAt) return false
+    const sweptAt = holds.lastComplete()?.startedAt ?? -Infinity
+    if (sweptAt === -Infinity || sweptAt < lateOutcomeAt) return false
     if (knowledge.owed().size > 0 || knowledge.inFlight().size > 0) return false
     const since = sweptAt - scenario.habits.lagMs
     if (!holds.isFaultlessSince(startedAt) || scenario.platformJumps.length > 0) return false
@@ -118,9 +117,6 @@ export function createQuietWatcher(options: WatcherOptions): Watcher {
     fact(fact) {
       const record = fact.type === 'outcome' ? platform.records.get(fact.webhookId) : undefined
       if (record !== undefined && isOut(record)) lateOutcomeAt = timeline.now()
-      if (fact.type !== 'sweep') return
-      const { kind, result, seconds } = fact.report
-      if (kind === 'full' && result === 'complete') sweptAt = timeline.now() - seconds * 1000
     },
     scraped(sight) {
       if (!sight.isLast && isQuiet()) check(sight)

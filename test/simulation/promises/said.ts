@@ -102,10 +102,8 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
   const row = { platform: 0, identity: 0 }
   const rowSince = { platform: 0, identity: 0 }
   let levels: { at: number; level: string; headline: string }[] = []
-  let isSwept = false
   /** How long the last full sweep took, and whether it saw all: what it did not see shows after its rest. */
   let [fullMs, sawAll] = [0, true]
-  let fullSince = -Infinity
   let allSuccessfulSince: number | undefined
 
   const say = (what: string): void => violate('said', what)
@@ -234,8 +232,9 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
     const excluded = failed.filter((record) => !expectations.isSelected(record) && record.plan.unreadable === undefined)
     const ours = failed.filter((record) => isOurs(record) && record.plan.unreadable === undefined)
     const hidden = ours.filter((record) => knowledge.of(record.id).owed === undefined)
-    if (!isSwept) say(`says "${headline}" (${level}) before it has listed anything`)
+    if (!holds.isSwept()) say(`says "${headline}" (${level}) before it has listed anything`)
     if (unreadable.length > 0) say(`says "${headline}" (${level}) while ${unreadable.length} records can't be read`)
+    const { startedAt: fullSince = -Infinity } = holds.lastComplete() ?? {}
     const ahead = [...platform.records.values()].filter(
       ({ changedAt, enteredAt, plan, status }) =>
         plan.aheadMs !== undefined &&
@@ -457,10 +456,8 @@ export function createSaidWatcher(options: WatcherOptions): Watcher {
       if (kind === 'full') {
         fullMs = 1000 * seconds
         sawAll = result === 'complete'
-        if (sawAll) fullSince = timeline.now() - fullMs
       }
       last.lists[result === 'failed' ? 'bad' : 'good'] = timeline.now()
-      if (kind === 'full' && result !== 'failed') isSwept = true
     },
     scraped(sight) {
       if (sight.isLast) return

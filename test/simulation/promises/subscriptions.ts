@@ -1,8 +1,7 @@
 // What may hold the retries of each subscription, as it is seen from outside: its circuit, and slots that others have. @see docs/architecture.md "Circuits"
 import { probeTimeoutMs } from '../../../src/reconcile/retry/circuit-breaker.ts'
-import type { TelemetryEvent } from '../../../src/observe/events.ts'
 import type { Call } from '../network.ts'
-import type { WatcherOptions } from './watcher.ts'
+import type { Watcher, WatcherOptions } from './watcher.ts'
 
 /** A circuit that was not used for so long may be forgotten. */
 const forgottenMs = 600_000
@@ -24,15 +23,13 @@ interface Subscription {
 }
 
 /** Times are ms since the start. */
-export interface Subscriptions {
+export interface Subscriptions extends Required<Pick<Watcher, 'sent' | 'fact'>> {
   isClosed(id: string): boolean
   /** Until when its circuit may have held retries: it was not closed, or its places were taken. */
   heldUntil(id: string): number
   /** True when nothing has been under way since then, although a place in its circuit and a slot were free. */
   isIdleSince(id: string, since: number): boolean
-  sent(call: Call): void
   told(call: Call): void
-  fact(fact: TelemetryEvent): void
   scraped(): void
 }
 

@@ -37,11 +37,8 @@ export function createTruthWatcher(options: WatcherOptions): Watcher {
   const answered = { list: 0, retry: 0, token: 0, health: 0 }
   const results = new Map<string, Told>()
   let isPaused = false
-  let isSwept = false
   let certificateSince = timeline.now()
   let certificate = keyFiles.notAfter()
-  /** ms since the start: the end of the last sweep that saw all; undefined before the first. */
-  let lastComplete: number | undefined
   /** Answers with the time, and when the last one came from the identity host. */
   const answersOfTime = { auth: 0, api: 0 }
   let identityTimeAt = -Infinity
@@ -59,7 +56,7 @@ export function createTruthWatcher(options: WatcherOptions): Watcher {
   function expect({ metrics }: Sight, series: string, value: number, tolerance = 0): void {
     const shown = metrics.get(series) ?? NaN
     // Gauges of what is not known are absent. @see absent.ts
-    if (!isSwept && !metrics.has(series)) return
+    if (!holds.isSwept() && !metrics.has(series)) return
     if (!(Math.abs(shown - value) <= tolerance)) violate('books', `shows ${series} ${shown}, it is ${value}`)
   }
 
@@ -196,8 +193,6 @@ export function createTruthWatcher(options: WatcherOptions): Watcher {
       else if (fact.type === 'sweep') {
         const { kind, result } = fact.report
         count(`sweeps_total{kind="${kind}",result="${result}"}`)
-        if (kind === 'full' && result !== 'failed') isSwept = true
-        if (kind === 'full' && result === 'complete') lastComplete = timeline.now()
       }
     },
     scraped(sight) {
@@ -210,7 +205,8 @@ export function createTruthWatcher(options: WatcherOptions): Watcher {
       checkCertificate(sight)
       checkClocks(sight)
       // By the host's clock as it is set now; 0 before the first.
-      const completeAt = lastComplete === undefined ? 0 : (hostNow() - timeline.now() + lastComplete) / 1000
+      const { endedAt } = holds.lastComplete() ?? {}
+      const completeAt = endedAt === undefined ? 0 : (hostNow() - timeline.now() + endedAt) / 1000
       expect(sight, 'last_complete_sweep_timestamp_seconds', completeAt, 0.002)
       if (!sight.isLast) checkGauges(sight)
     },

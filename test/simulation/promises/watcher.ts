@@ -1,18 +1,13 @@
 // What every promise is watched with: one process of the daemon, seen from outside.
-import type { Config } from '../../../src/config/schema.ts'
 import type { TelemetryEvent } from '../../../src/observe/events.ts'
 import type { JobView, RetriedView } from '../../../src/records/job.ts'
 import type { StatusDocument } from '../../../src/ops/status-document.ts'
-import type { Expectations } from '../expectations.ts'
-import type { KeyFiles } from '../key-files.ts'
-import type { SimulatedLedger } from '../ledger.ts'
 import type { Knowledge } from '../knowledge.ts'
 import type { Call, Told } from '../network.ts'
-import type { SimulatedPlatform, SimulatedRecord } from '../platform.ts'
-import type { Scenario } from '../scenario.ts'
-import type { Timeline } from '../timeline.ts'
+import type { SimulatedRecord } from '../platform.ts'
 import type { Tally } from '../tally.ts'
 import type { Invariant } from '../trace.ts'
+import type { World } from '../world.ts'
 
 /** What a scrape gives. */
 export interface Sight {
@@ -44,19 +39,9 @@ export interface Watcher {
   asked?(job: AskedJob): void
 }
 
-/** A process of the daemon, and the world around it. */
-export interface WatchedProcess {
+export interface WatcherOptions extends World {
+  /** Of the process. */
   number: number
-  scenario: Scenario
-  config: Config
-  timeline: Timeline
-  platform: SimulatedPlatform
-  keyFiles: KeyFiles
-  ledger: SimulatedLedger | undefined
-  expectations: Expectations
-}
-
-export interface WatcherOptions extends WatchedProcess {
   knowledge: Knowledge
   holds: Holds
   violate: (invariant: Invariant, what: string) => void
@@ -76,6 +61,10 @@ export interface Holds {
   isAskedFor(id: string): boolean
   /** False from a moment on which the platform's clock was set until the daemon can know. */
   isSureOfTime(): boolean
+  /** True once a full sweep did not fail. */
+  isSwept(): boolean
+  /** The last full sweep that saw all, ms since the start; undefined before the first. */
+  lastComplete(): { startedAt: number; endedAt: number } | undefined
   /** When the closing of its circuit surely ended the backoffs of a subscription, by the platform's clock; -Infinity for never. */
   backoffsEndedAt(subscriptionId: string): number
   /** Subscriptions whose circuit is not closed, lower case. */
