@@ -24,11 +24,11 @@ export interface Expression {
 
 const units: Readonly<Record<string, number>> = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 }
 const token =
-  /\s*(?:(\d+[smhd])\b|(\d+(?:\.\d+)?)|([a-zA-Z_][\w:]*)|("(?:[^"\\]|\\.)*")|(=~|!~|!=|==|>=|<=|[-+*/(){}[\],:=<>]))/y
+  /\s*(?:(\d+[smhd])\b|(\d+(?:\.\d+)?)|([a-zA-Z_][\w:]*)|("(?:[^"\\]|\\.)*")|(=~|!~|!=|==|>=|[-+*/(){}[\],:=<>]))/y
 const precedences: readonly (readonly string[])[] = [
   ['or'],
   ['and', 'unless'],
-  ['==', '!=', '>', '<', '>=', '<='],
+  ['==', '!=', '>', '<', '>='],
   ['+', '-'],
   ['*', '/'],
 ]
@@ -38,7 +38,6 @@ const comparisons: Readonly<Record<string, (a: number, b: number) => boolean>> =
   '>': (a, b) => a > b,
   '<': (a, b) => a < b,
   '>=': (a, b) => a >= b,
-  '<=': (a, b) => a <= b,
 }
 const arithmetic: Readonly<Record<string, (a: number, b: number) => number>> = {
   '+': (a, b) => a + b,
@@ -49,7 +48,6 @@ const arithmetic: Readonly<Record<string, (a: number, b: number) => number>> = {
 const aggregations: Readonly<Record<string, (values: readonly number[]) => number>> = {
   sum: (values) => values.reduce((sum, value) => sum + value),
   max: (values) => Math.max(...values),
-  count: (values) => values.length,
   group: () => 1,
 }
 
@@ -136,8 +134,7 @@ function withNumber(operator: string, left: Value, right: Value, isBool: boolean
   })
 }
 
-const toSamples = (value: Value, at: number): Sample[] =>
-  typeof value === 'number' ? [{ labels: {}, value, at }] : value
+const toSamples = (value: Value): Sample[] => (typeof value === 'number' ? [{ labels: {}, value }] : value)
 
 /** @throws Error for what it does not understand */
 export function compile(text: string, store: SeriesStore): Expression {
@@ -205,7 +202,7 @@ export function compile(text: string, store: SeriesStore): Expression {
     expect(']')
     /** Samples come in the order of their times: those of an earlier moment are all there, and it is computed once. */
     const earlier = new Map<number, Sample[]>()
-    const samplesAt = (then: number): Sample[] => toSamples(at(then), then)
+    const samplesAt = (then: number): Sample[] => toSamples(at(then))
     const of = (now: number): Points[] => {
       const series = new Map<string, { labels: Labels; points: { at: number; value: number }[] }>()
       for (let then = Math.ceil((now - rangeMs) / stepMs) * stepMs; then <= now; then += stepMs)
@@ -225,7 +222,7 @@ export function compile(text: string, store: SeriesStore): Expression {
       range.of(now).flatMap(({ labels, points }) => {
         const value = overTime[name]?.(points, now - range.rangeMs, now)
         const isAsItWas = name === 'last_over_time'
-        return value === undefined ? [] : [{ labels: isAsItWas ? labels : withoutName(labels), value, at: now }]
+        return value === undefined ? [] : [{ labels: isAsItWas ? labels : withoutName(labels), value }]
       })
   }
 
@@ -237,11 +234,10 @@ export function compile(text: string, store: SeriesStore): Expression {
     const isMeant = (label: string): boolean =>
       how === 'by' ? labels.includes(label) : label !== nameLabel && !labels.includes(label)
     return (at) => {
-      const groups = Map.groupBy(toSamples(of(at), at), (sample) => keyOf(sample.labels, isMeant))
+      const groups = Map.groupBy(toSamples(of(at)), (sample) => keyOf(sample.labels, isMeant))
       return [...groups.values()].map((samples) => ({
         labels: pick(samples[0]?.labels ?? {}, isMeant),
         value: aggregations[name]?.(samples.map(({ value }) => value)) ?? NaN,
-        at,
       }))
     }
   }
@@ -249,25 +245,16 @@ export function compile(text: string, store: SeriesStore): Expression {
   function call(name: string): Evaluate {
     expect('(')
     const [of = (): Value => 0] = list(() => binary(0), ')')
-    const each = (change: (sample: Sample, now: number) => number): Evaluate => {
-      return (now) =>
-        toSamples(of(now), now).map((sample) => ({
-          ...sample,
-          labels: withoutName(sample.labels),
-          value: change(sample, now),
-        }))
-    }
     switch (name) {
       case 'time':
         return (now) => now / 1000
       case 'vector':
-        return (now) => toSamples(of(now), now)
-      case 'timestamp':
-        return each(({ at }) => at / 1000)
+        return (now) => toSamples(of(now))
       case 'abs':
-        return each(({ value }) => Math.abs(value))
+        return (now) =>
+          toSamples(of(now)).map(({ labels, value }) => ({ labels: withoutName(labels), value: Math.abs(value) }))
       case 'absent':
-        return (at) => (toSamples(of(at), at).length > 0 ? [] : [{ labels: {}, value: 1, at }])
+        return (now) => (toSamples(of(now)).length > 0 ? [] : [{ labels: {}, value: 1 }])
       default:
         throw new Error(`the function ${name} is not known, in: ${text}`)
     }
@@ -311,5 +298,5 @@ export function compile(text: string, store: SeriesStore): Expression {
 
   const whole = binary(0)
   if (position < tokens.length) throw new Error(`${tokens[position] ?? ''} is not expected, in: ${text}`)
-  return { names, at: (now) => toSamples(whole(now), now) }
+  return { names, at: (now) => toSamples(whole(now)) }
 }

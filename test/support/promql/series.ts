@@ -5,8 +5,6 @@ export type Labels = Readonly<Record<string, string>>
 export interface Sample {
   labels: Labels
   value: number
-  /** Of the sample, epoch ms. */
-  at: number
 }
 
 export interface Point {
@@ -25,7 +23,7 @@ export type Matcher = (labels: Labels) => boolean
 
 export interface SeriesStore {
   /** What a target or a rule has at one moment, later than all before: a series that it had and has no more has ended. */
-  add(source: string, at: number, samples: Iterable<Omit<Sample, 'at'>>): void
+  add(source: string, at: number, samples: Iterable<Sample>): void
   /** Series of a name, each with its samples of a span, both ends included. */
   between(name: string, isMeant: Matcher, from: number, to: number): Points[]
   /** The last sample of each series of a name; none of a series that has ended. */
@@ -86,7 +84,7 @@ export function createSeriesStore(): SeriesStore {
     lastOf(name, isMeant, now) {
       return meant(name, isMeant).flatMap(({ labels, points }) => {
         const { at, value } = points.findLast((point) => point.at <= now) ?? { at: -Infinity, value: undefined }
-        return value === undefined || at < now - lookbackMs ? [] : [{ labels, value, at }]
+        return value === undefined || at < now - lookbackMs ? [] : [{ labels, value }]
       })
     },
   }
