@@ -1,6 +1,7 @@
 // Retry jobs of a running daemon, for its scenes.
 import { expect } from 'vitest'
 import type { JobDocument } from '../../src/cli/retry.ts'
+import { standings } from '../../src/records/job.ts'
 import type { RunningDaemon } from './daemon.ts'
 
 /** Its id. */
@@ -10,11 +11,9 @@ export async function startJob(daemon: RunningDaemon, body: object): Promise<str
   return job
 }
 
-const ends = ['recovered', 'failed-again', 'unknown', 'refused', 'resolved', 'underway', 'absent', 'left'] as const
-
 /** Its sums agree: all that was found has its place. */
 export function balanced({ sums }: JobDocument): void {
-  const { asked, awaiting, excluded, exhausted, found, waiting } = sums
+  const { asked, excluded, exhausted, found } = sums
   expect(found).toBe(asked + excluded + exhausted)
-  expect(asked).toBe(waiting + awaiting + ends.reduce((sum, name) => sum + sums[name], 0))
+  expect(asked).toBe(standings.reduce((sum, name) => sum + sums[name], 0))
 }

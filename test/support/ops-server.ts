@@ -57,11 +57,23 @@ export function* inOneStep(document: StatusDocument): Steps<StatusDocument> {
   return document
 }
 
+export function running(listener: Listener, clock: VirtualClock): Running {
+  return {
+    ...listener,
+    clock,
+    async [Symbol.asyncDispose]() {
+      await clock.run(listener.close())
+      // The sockets may close a moment after the listener.
+      await expect.poll(() => clock.sleepers()).toBe(0)
+    },
+  }
+}
+
 export async function start(
   changes: Partial<OpsServerOptions> = {},
   clock: VirtualClock = createVirtualClock(),
 ): Promise<Running> {
-  const server = await startOpsServer({
+  const listener = await startOpsServer({
     host: '127.0.0.1',
     port: 0,
     metrics: () => Promise.resolve('up 1 # ä\n'),
@@ -77,15 +89,7 @@ export async function start(
     clock,
     ...changes,
   })
-  return {
-    ...server,
-    clock,
-    async [Symbol.asyncDispose]() {
-      await clock.run(server.close())
-      // The sockets may close a moment after the listener.
-      await expect.poll(() => clock.sleepers()).toBe(0)
-    },
-  }
+  return running(listener, clock)
 }
 
 /** The text of a response that a server has not sent. */
@@ -115,15 +119,6 @@ export async function ask(port: number, path: string, { body, ...how }: Ask = {}
   let text = ''
   for await (const chunk of response.setEncoding('utf8')) text += String(chunk)
   return { status: response.statusCode, headers: response.headers, body: text }
-}
-
-/** Writes these bytes, and gives all that comes until the server closes. */
-export async function talk(port: number, bytes: string): Promise<string> {
-  const socket = connect(port, '127.0.0.1')
-  socket.write(bytes)
-  let text = ''
-  for await (const chunk of socket.setEncoding('latin1')) text += String(chunk)
-  return text
 }
 
 /** A client's connection that sends given bytes. */
@@ -156,11 +151,7 @@ export async function startSlow(): Promise<Slow> {
       return promise
     },
   })
-  return {
-    ...server,
-    asked: asked.promise,
-    answer: resolve,
-  }
+  return { ...server, asked: asked.promise, answer: resolve }
 }
 
 export const token = 'CANARY-b7f1c2d3e4a5968778695a4b3c2d1e0f'

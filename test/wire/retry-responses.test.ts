@@ -1,29 +1,17 @@
 // `retry` and its dry run over real HTTP, each response of the daemon as a row: what is said, asked next, and how it ends.
 import { expect, test } from 'vitest'
+import { noSums } from '../../src/records/job.ts'
 import { beside, type Reply, type Script } from '../support/beside.ts'
 import { uuid } from '../support/incident.ts'
 
 const id = uuid(1)
-const results = [
-  'recovered',
-  'failed-again',
-  'unknown',
-  'refused',
-  'resolved',
-  'underway',
-  'absent',
-  'awaiting',
-] as const
-const noSums = Object.fromEntries(
-  [...results, 'found', 'excluded', 'exhausted', 'asked', 'waiting', 'left'].map((name) => [name, 0]),
-)
 
 /** A job of one record. */
 function aJob({ listing, sums, ...changes }: Record<string, unknown> = {}): object {
   return {
     ...{ instance: 'blue', job: 'J', state: 'ended', stoppedBy: null, problem: null },
     listing: { notFound: [], notFailed: 0, processing: 0, incomplete: null, ...(listing as object) },
-    sums: { ...noSums, found: 1, asked: 1, ...(sums as object) },
+    sums: { ...noSums(), found: 1, asked: 1, ...(sums as object) },
     ...{ blockedBy: [], retried: [], next: null },
     ...changes,
   }

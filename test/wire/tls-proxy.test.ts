@@ -117,7 +117,6 @@ describe('through a proxy', () => {
     const authorization = `Basic ${Buffer.from('user:p@ss').toString('base64')}`
     expect(proxy.tunnels).toEqual([{ to: 'platform.example:443', authorization }])
     expect(server.requests).toEqual(['PATCH /v1/webhooks'])
-    await http.close()
   })
 
   test('goes nothing that NO_PROXY names, nothing for this machine, and nothing that is to go directly', async () => {
@@ -135,7 +134,6 @@ describe('through a proxy', () => {
     const health = new URL('https://receiver.invalid/healthz')
     expect((await failureOf(http.request(health, { direct: true }))).code).toMatch(/ENOTFOUND|EAI_AGAIN/)
     expect(proxy.tunnels).toEqual([])
-    await http.close()
   })
 
   /** A PATCH through this proxy never leaves. */
@@ -143,7 +141,6 @@ describe('through a proxy', () => {
     await http.reopen({ connections: 2, proxy: proxyFromEnvironment({ HTTPS_PROXY }) })
     const failure = await failureOf(http.request(platform, patch))
     expect(failure).toMatchObject({ reason, code: expect.stringMatching(code) as string, requestNotSent: true })
-    await http.close()
   }
 
   test.each([
@@ -175,7 +172,6 @@ describe('through a proxy', () => {
       const told = { reason: 'timeout', code: 'PROXY_UND_ERR_HEADERS_TIMEOUT', requestNotSent: true }
       expect(await failure).toMatchObject(told)
     }
-    await http.close()
   })
 
   test('the certificate is the platform’s, checked as ever', async () => {
@@ -186,6 +182,5 @@ describe('through a proxy', () => {
     const failure = await failureOf(http.request(platform, patch))
     expect(failure).toMatchObject({ reason: 'tls', code: 'ERR_TLS_CERT_ALTNAME_INVALID', requestNotSent: true })
     expect(server.requests).toEqual([])
-    await http.close()
   })
 })
