@@ -6,6 +6,7 @@ import { findForPage, readRecordsQuery, type FoundOnPage } from '../../src/ops/r
 import { listParameter } from '../../src/platform/wire.ts'
 import { sweepNumbers } from '../../src/reconcile/policy.ts'
 import { gapsOf } from '../../src/records/records.ts'
+import { jsonLines } from '../support/command.ts'
 import { beginDay, emptyPage, hourMs, pagesOf, token } from '../support/daemon.ts'
 import type { DaemonOptions, Day, RunningDaemon } from '../support/daemon.ts'
 import { team, textOf } from '../support/ops-server.ts'
@@ -90,10 +91,7 @@ test('lines say the same as the document, and their end shows that they are whol
   const { records } = await daemon.records('limit=20')
   const answer = await day.clock.run(createRecordsEndpoint(daemon.ops().records)('limit=20&format=ndjson', {} as never))
   expect(answer.contentType).toContain('application/x-ndjson')
-  const lines = (await day.clock.run(textOf(answer)))
-    .trimEnd()
-    .split('\n')
-    .map((line) => JSON.parse(line) as Record<string, unknown>)
+  const lines = jsonLines(await day.clock.run(textOf(answer)))
   expect(lines[0]).toMatchObject({ schemaVersion: 1, source: 'memory' })
   expect(lines.slice(1, -1)).toEqual(records)
   expect(lines.at(-1)).toMatchObject({ end: true, count: 20, error: null })

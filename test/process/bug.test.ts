@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import { sandboxEnv, seedDue, startPlatform } from '../support/platform.ts'
 import { whenLoaded } from '../support/loading.ts'
-import { makeFolder, startDaemon, startProgram } from '../support/process.ts'
+import { makeFolder, ofDaemon, startDaemon, startProgram } from '../support/process.ts'
 
 const canary = 'canary-77ab'
 const secret = `Bearer eyJhbGciOiJSUzI1NiJ9.${canary}.sig DE89370400440532013000 ${canary}`
@@ -24,18 +24,6 @@ function broken(file: string, name: string): string {
   )
 }
 
-interface Told {
-  level: string
-  time: string
-  event: string
-  errorName: string
-  errorStack?: string[]
-}
-
-function toldOf(stderr: string): Told {
-  return JSON.parse(stderr) as Told
-}
-
 describe.concurrent('the program ends with 70', () => {
   test.each([
     ['an exception without a handler', thrown, 'TypeError'],
@@ -53,31 +41,31 @@ describe.concurrent('the program ends with 70', () => {
     const { code: exit, stdout, stderr } = await daemon.ended()
 
     expect(exit).toBe(70)
-    expect(toldOf(stderr)).toMatchObject({ level: 'fatal', instance: 'crashing', errorName })
-    expect(Date.parse(toldOf(stderr).time)).toBeGreaterThanOrEqual(startedAt)
+    const told = JSON.parse(stderr) as { time: string }
+    expect(told).toMatchObject({ level: 'fatal', instance: 'crashing', errorName })
+    expect(Date.parse(told.time)).toBeGreaterThanOrEqual(startedAt)
     expect(stdout + stderr).not.toContain(canary)
     expect(stdout + stderr).not.toContain('DE89')
   })
 
-  test.each<[string, string, string, string, string, Record<string, string>]>([
-    ['run', 'in the sweep', 'platform/record.ts', 'readRecord', 'run', { RECONCILER_RETRY_ENABLED: 'false' }],
-    ['run', 'when an answer to a retry is noted', 'reconcile/failed-record.ts', 'nextAttempt', 'run', {}],
-    ['run --once', 'in the sweep', 'reconcile/backoff.ts', 'backoffDelayMs', 'run --once', {}],
-  ])('%s: a function of our own that throws %s', async (_command, _name, file, name, line, env) => {
+  test.each<[string, string, string, string, Record<string, string>]>([
+    ['run', 'in the sweep', 'platform/record.ts', 'readRecord', { RECONCILER_RETRY_ENABLED: 'false' }],
+    ['run', 'when an answer to a retry is noted', 'reconcile/failed-record.ts', 'nextAttempt', {}],
+    ['run --once', 'in the sweep', 'reconcile/backoff.ts', 'backoffDelayMs', {}],
+  ])('%s: a function of our own that throws %s', async (line, _when, file, name, env) => {
     await using sandbox = await startPlatform()
     seedDue(sandbox, 5)
     await using folder = await makeFolder()
     const bug = await folder.write('bug.mjs', broken(file, name))
-    const server = { RECONCILER_SERVER_HOST: '127.0.0.1', RECONCILER_SERVER_PORT: '0' }
-    const all = { ...(await sandboxEnv(sandbox)), ...server, ...env }
+    const all = { ...(await sandboxEnv(sandbox)), ...ofDaemon, ...env }
     await using program = startProgram(line.split(' '), { env: all, nodeArgs: ['--import', bug] })
 
     const { code, stdout, stderr } = await program.ended()
 
     expect(code, stderr).toBe(70)
-    if (!line.startsWith('run')) expect(stdout).toBe('')
-    expect(toldOf(stderr)).toMatchObject({ level: 'fatal', errorName: 'TypeError' })
-    expect(toldOf(stderr).errorStack?.join()).toMatch(new RegExp(`^(?:Object\\.)?${name}(\\$\\d+)? \\(`))
+    const told = JSON.parse(stderr) as { errorStack: string[] }
+    expect(told).toMatchObject({ level: 'fatal', errorName: 'TypeError' })
+    expect(told.errorStack.join()).toMatch(new RegExp(`^(?:Object\\.)?${name}(\\$\\d+)? \\(`))
     expect(stdout + stderr).not.toContain(canary)
   })
 })

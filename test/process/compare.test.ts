@@ -1,8 +1,7 @@
 // `compare`: the platform's records of a span against what the receiver has processed.
 import { execFileSync } from 'node:child_process'
-import { mkdtempSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, utimesSync } from 'node:fs'
 import { open, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { describe, expect, test } from 'vitest'
@@ -10,7 +9,7 @@ import type { Sandbox } from '../../sandbox/sandbox.ts'
 import type { CompareReport } from '../../src/cli/compare/compare.ts'
 import { readEntityId } from '../../src/platform/record.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
-import { runCommand, type CommandOptions, type Ran } from '../support/command.ts'
+import { jsonLines, runCommand, type CommandOptions, type Ran } from '../support/command.ts'
 import { envOf, startPlatform } from '../support/platform.ts'
 import { makeFolder, runProgram, startProgram } from '../support/process.ts'
 
@@ -39,17 +38,13 @@ async function compare(
   flags: readonly string[] = [],
   { writtenAt, ...options }: CommandOptions & { writtenAt?: number } = {},
 ): Promise<Ran> {
-  const folder = mkdtempSync(join(tmpdir(), 'compare-'))
-  const file = join(folder, 'ledger')
-  writeFileSync(file, typeof lines === 'string' ? lines : lines.map((line) => `${line}\n`).join(''))
+  await using folder = await makeFolder()
+  const text = typeof lines === 'string' ? lines : lines.map((line) => `${line}\n`).join('')
+  const file = await folder.write('ledger', text)
   if (writtenAt !== undefined) utimesSync(file, writtenAt / 1000, writtenAt / 1000)
-  try {
-    const given = options.input === undefined ? file : '-'
-    const args = ['compare', '--since', '2d', '--rate', '1000', ...flags, given]
-    return await runCommand(args, { env: await envOf(sandbox), ...options })
-  } finally {
-    rmSync(folder, { recursive: true })
-  }
+  const given = options.input === undefined ? file : '-'
+  const args = ['compare', '--since', '2d', '--rate', '1000', ...flags, given]
+  return await runCommand(args, { env: await envOf(sandbox), ...options })
 }
 
 async function reportOf(...given: Parameters<typeof compare>): Promise<CompareReport> {
@@ -69,10 +64,7 @@ describe('compare', () => {
     const ledger = ledgerOf(sandbox, [...kept, ...kept.slice(0, 500)])
     const { code, err, out } = await compare(sandbox, ledger, ['--records'])
     expect(code).toBe(1)
-    const named = out
-      .trimEnd()
-      .split('\n')
-      .map((line) => JSON.parse(line) as { group: string; webhookId: string })
+    const named = jsonLines(out)
     expect(named.map(({ webhookId }) => webhookId).toSorted()).toEqual(lost.toSorted())
     expect(new Set(named.map(({ group }) => group))).toEqual(new Set(['not-processed']))
     expect(err).toContain('NOT EQUAL\n')
@@ -144,10 +136,7 @@ describe('compare', () => {
     expect((await compare(sandbox, lines, only, disabled)).out).not.toContain('webhook-reconciler retry')
     expect(text.out).toContain('5 keys of')
     const { out } = await compare(sandbox, lines, [...only, '--records'])
-    const groups = out
-      .trimEnd()
-      .split('\n')
-      .map((line) => (JSON.parse(line) as { group: string }).group)
+    const groups = jsonLines(out).map(({ group }) => group)
     const all = ['failed', 'processing', 'unknown'].map((name) => groups.filter((group) => group === name).length)
     expect(all).toEqual([failed.length + exhausted.length, 4, 5])
     const ofOther = ledgerOf(sandbox, other)
@@ -159,14 +148,9 @@ describe('compare', () => {
     await using sandbox = await startPlatform()
     const ids = sandbox.seed({ ...delivered, count: 3000 })
     const lines = ledgerOf(sandbox, ids.slice(7))
-    const shifting = {
-      get isOver() {
-        return sandbox.requestLog().length > 20
-      },
-    }
     let added = 0
     const running = reportOf(sandbox, lines)
-    while (!shifting.isOver) {
+    while (sandbox.requestLog().length <= 20) {
       sandbox.seed({ ...delivered, count: 1, eventTypes: ['account-activated'] })
       added += 1
       await new Promise(setImmediate)
@@ -215,8 +199,8 @@ describe('compare', () => {
   test('--type narrows both sides, in any case, and is refused if neither has it; --output takes what stdout would get', async () => {
     await using sandbox = await startPlatform()
     const ids = sandbox.seed({ ...delivered, count: 40 })
-    const folder = mkdtempSync(join(tmpdir(), 'compare-'))
-    const output = join(folder, 'report.json')
+    await using folder = await makeFolder()
+    const output = join(folder.path, 'report.json')
     const flags = ['--type', 'Account-ACTIVATED', '--output', output, '--json']
     const { code, out } = await compare(sandbox, ledgerOf(sandbox, ids), flags)
     expect([code, out]).toEqual([0, ''])
@@ -225,7 +209,6 @@ describe('compare', () => {
     const mistyped = await compare(sandbox, ledgerOf(sandbox, ids), ['--type', 'acount-activated'])
     expect([mistyped.code, mistyped.out]).toEqual([2, ''])
     expect(mistyped.err).toContain('has an event of --type acount-activated in this span')
-    rmSync(folder, { recursive: true })
   })
 
   test.each<[string, string, string[], string]>([

@@ -3,8 +3,7 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { findHierarchy, makeCgroup } from '../support/cgroup.ts'
 import { runCommand } from '../support/command.ts'
-import { sandboxEnv, startPlatform } from '../support/platform.ts'
-import { testKeys } from '../support/keys.ts'
+import { nowhere, sandboxEnv, startPlatform } from '../support/platform.ts'
 import { mainScript, makeFolder, startDaemon, startProgram } from '../support/process.ts'
 import { describeWith } from '../support/needs.ts'
 
@@ -35,17 +34,6 @@ test('a full backlog of 20,000 records, retried and requested, takes 10 MiB of h
   expect(JSON.parse(stdout)).toMatchObject({ due: 20_000 })
 })
 
-/** A configuration of a platform that does not listen. */
-async function nowhere(): Promise<Record<string, string>> {
-  const { privateKeyFile } = await testKeys()
-  return {
-    RECONCILER_PLATFORM_BASE_URL: 'http://127.0.0.1:9',
-    RECONCILER_AUTH_ISSUER_URL: 'http://127.0.0.1:9/auth/realms/main',
-    RECONCILER_AUTH_CLIENT_ID: 'client',
-    RECONCILER_AUTH_PRIVATE_KEY_FILE: privateKeyFile,
-  }
-}
-
 describeWith(hierarchy === undefined ? 'only root can make a cgroup' : undefined, 'run in a cgroup', () => {
   test.each([
     [208, { limitMiB: 208, maxRecords: 200_000 }],
@@ -58,11 +46,7 @@ describeWith(hierarchy === undefined ? 'only root can make a cgroup' : undefined
       node: shell,
       nodeArgs: [...words, process.execPath],
       script: mainScript,
-      env: {
-        ...(await nowhere()),
-        RECONCILER_SERVER_HOST: '127.0.0.1',
-        RECONCILER_SERVER_PORT: '0',
-      },
+      env: await nowhere(),
     })
     await program.said('daemon_started')
     const warning = program.log().find(({ event }) => event === 'memory_limit_low')

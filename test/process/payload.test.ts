@@ -6,7 +6,7 @@ import type { Sandbox } from '../../sandbox/sandbox.ts'
 import { listOperation } from '../../src/platform/operations.ts'
 import { createTimeZone } from '../../src/platform/time-zone.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
-import { runCommand, type CommandOptions, type Ran } from '../support/command.ts'
+import { jsonLines, runCommand, type CommandOptions, type Ran } from '../support/command.ts'
 import { planted, plantedRecord } from '../support/planted.ts'
 import { sandboxEnv, startPlatform } from '../support/platform.ts'
 import { makeFolder, runProgram } from '../support/process.ts'
@@ -16,18 +16,6 @@ import { wirePage, wireWebhook } from '../support/webhooks.ts'
 const hour = 3_600_000
 
 const unknown = '00000000-0000-4000-8000-000000000000'
-
-interface Line {
-  webhookId: string
-  eventId: string
-  requestPayload: unknown
-}
-
-const linesOf = (text: string): Line[] =>
-  text
-    .split('\n')
-    .filter((line) => line !== '')
-    .map((line) => JSON.parse(line) as Line)
 
 /** Delivered, with a payload that must be seen nowhere else. */
 function addDelivered(sandbox: Sandbox): { eventId: string; webhookId: string } {
@@ -54,7 +42,7 @@ test('a payload is written as the platform has it, with its ids; the audit has t
   const { code, err, out } = await payload(sandbox, [`\uFEFF${eventId.toUpperCase()}\r`, eventId], { env })
   const { eventDateTime, requestPayload, subscriptionId } = sandbox.record(webhookId) ?? {}
   expect(code).toBe(0)
-  expect(linesOf(out)).toEqual([
+  expect(jsonLines(out)).toEqual([
     {
       ...{ webhookId, eventId, subscriptionId, eventDateTime, requestPayload },
       eventType: 'incoming-transfer-completed',
@@ -82,7 +70,7 @@ test.each([[[]], [['eventId'] as const]])(
     const { eventId, webhookId } = addDelivered(sandbox)
     const env = { RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '1000' }
     const { code, err, out } = await payload(sandbox, [webhookId, unknown], { env })
-    expect(linesOf(out).map((line) => [line.webhookId, line.eventId])).toEqual([[webhookId, eventId]])
+    expect(jsonLines(out)).toMatchObject([{ webhookId, eventId }])
     expect([code, err]).toEqual([1, expect.stringContaining(`${unknown}: no event and no recent webhook`)])
   },
 )
@@ -106,7 +94,7 @@ test('an event of which the platform counts more records than it lists may have 
   const file = join(folder.path, 'payloads')
   const { code, err } = await payload(sandbox, [eventId, '--output', file])
   expect([code, err]).toEqual([1, `Event ${eventId}: A part could not be fully listed.\n`])
-  expect(linesOf(readFileSync(file, 'utf8'))).toMatchObject([{ webhookId }])
+  expect(jsonLines(readFileSync(file, 'utf8'))).toMatchObject([{ webhookId }])
   expect((await payload(sandbox, [webhookId])).code).toBe(0)
 })
 
@@ -200,7 +188,7 @@ test('compare without a file asks the ledger: what the receiver lost is written 
   expect(code).toBe(1)
   expect(out).toContain('compared with the ledger in ')
   expect(
-    linesOf(readFileSync(file, 'utf8'))
+    jsonLines(readFileSync(file, 'utf8'))
       .map(({ webhookId }) => webhookId)
       .toSorted(),
   ).toEqual(lost.toSorted())

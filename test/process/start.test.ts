@@ -7,18 +7,10 @@ import { systemClock, type Clock } from '../../src/runtime/clock.ts'
 import { runCommand, type CommandOptions, type Ran } from '../support/command.ts'
 import { startConnectProxy } from '../support/connect-proxy.ts'
 import { testKeys } from '../support/keys.ts'
+import { nowhere } from '../support/platform.ts'
 import { makeFolder, runProgram } from '../support/process.ts'
 
 const canary = 'canary-4c1d0f'
-
-/** Where no server listens: what is wrong is found before anything is sent. */
-const nowhere = {
-  RECONCILER_PLATFORM_BASE_URL: 'http://127.0.0.1:9',
-  RECONCILER_AUTH_ISSUER_URL: 'http://127.0.0.1:9/auth/realms/main',
-  RECONCILER_AUTH_CLIENT_ID: 'client',
-  RECONCILER_SERVER_HOST: '127.0.0.1',
-  RECONCILER_SERVER_PORT: '0',
-}
 
 /** Runs the daemon in this process until it has started, or is refused. */
 async function run(args: readonly string[], env: Readonly<Record<string, string>>): Promise<Ran> {
@@ -47,13 +39,11 @@ test('a configuration that cannot be used ends the process with 78, and is named
 })
 
 test('HTTPS_PROXY is the way that calls go; neither the first line nor a refusal has its password', async () => {
-  const { privateKeyFile } = await testKeys()
   await using proxy = await startConnectProxy(1, 502)
   const env = {
-    ...nowhere,
+    ...(await nowhere()),
     RECONCILER_PLATFORM_BASE_URL: 'https://platform.invalid/v1',
-    RECONCILER_AUTH_ISSUER_URL: 'https://id.invalid/auth/realms/main',
-    RECONCILER_AUTH_PRIVATE_KEY_FILE: privateKeyFile,
+    RECONCILER_AUTH_AUTH_URL: 'https://id.invalid',
     HTTPS_PROXY: `http://user:${canary}@127.0.0.1:${proxy.port}`,
   }
   const daemon = await run([], env)
@@ -72,7 +62,7 @@ test('a private key of 2048 bits works, with a warning; a certificate of another
   await using folder = await makeFolder()
   const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 })
   const pem = privateKey.export({ type: 'pkcs8', format: 'pem' }).toString()
-  const env = { ...nowhere, RECONCILER_AUTH_PRIVATE_KEY_FILE: await folder.write('key.pem', pem) }
+  const env = { ...(await nowhere()), RECONCILER_AUTH_PRIVATE_KEY_FILE: await folder.write('key.pem', pem) }
   const problem = expect.stringContaining('2048 bits') as string
   expect(lineOf(await run([], env), 'key_weak')).toMatchObject({ level: 'warn', problem })
   // A person reads words, and gets this one from check.

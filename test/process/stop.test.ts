@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest'
 import { createGate } from '../support/gate.ts'
 import { sandboxEnv, seedDue, startPlatform } from '../support/platform.ts'
 import { whenLoaded } from '../support/loading.ts'
-import { get, makeFolder, startDaemon, startProgram, type Program } from '../support/process.ts'
+import { get, makeFolder, ofDaemon, startDaemon, startProgram, type Program } from '../support/process.ts'
 
 /** The last slot is kept for a subscription that has none in flight, and of three there is always one. */
 const inFlight = 3
@@ -101,7 +101,7 @@ test.concurrent('SIGTERM while the program is still being loaded', async () => {
     ),
   )
   await using program = startProgram(['run'], {
-    env: { ...(await sandboxEnv(sandbox)), RECONCILER_SERVER_PORT: '0', RECONCILER_SERVER_HOST: '127.0.0.1' },
+    env: { ...ofDaemon, ...(await sandboxEnv(sandbox)) },
     nodeArgs: ['--import', early],
   })
 

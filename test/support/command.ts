@@ -32,6 +32,11 @@ export interface CommandOptions {
   onOut?: (text: string) => void
 }
 
+/** What was written as one JSON document per line. */
+export function jsonLines(text: string): Record<string, unknown>[] {
+  return Array.from(text.matchAll(/.+/g), ([line]) => JSON.parse(line) as Record<string, unknown>)
+}
+
 export async function runCommand(args: readonly string[], options: CommandOptions = {}): Promise<Ran> {
   const { answer, columns, env = {}, isTTY } = options
   let [out, err] = ['', '']

@@ -4,7 +4,7 @@ import type { SandboxOptions } from '../../sandbox/options.ts'
 import { platformEnv, startSandbox, type Sandbox } from '../../sandbox/sandbox.ts'
 import { quickKeys } from './in-process.ts'
 import { testKeys } from './keys.ts'
-import { startDaemonHere, type DaemonHere } from './process.ts'
+import { ofDaemon, startDaemonHere, type DaemonHere } from './process.ts'
 
 export async function startPlatform(options: Partial<SandboxOptions> = {}): Promise<Sandbox> {
   const certificatePem = options.inProcess === true ? quickKeys().publicKeyPem : (await testKeys()).certificatePem
@@ -15,6 +15,14 @@ export async function startPlatform(options: Partial<SandboxOptions> = {}): Prom
 export async function sandboxEnv(sandbox: Sandbox): Promise<Record<string, string>> {
   const { privateKeyFile } = await testKeys()
   return { ...platformEnv(sandbox, privateKeyFile), RECONCILER_INSTANCE_NAME: 'test' }
+}
+
+/** The environment of a daemon whose platform does not listen, with the test key. */
+export async function nowhere(): Promise<Record<string, string>> {
+  const { privateKeyFile } = await testKeys()
+  const origin = 'http://127.0.0.1:9'
+  const address = { baseUrl: origin, authUrl: origin, realm: 'main', clientId: 'client' }
+  return { ...ofDaemon, ...platformEnv(address, privateKeyFile) }
 }
 
 /** Commands don't wait for the rate, and find no other daemon that may run on this machine. */

@@ -224,7 +224,11 @@ interface Listening {
 export interface Daemon extends Program, Listening {}
 
 /** Of `run` with its ops server on a free port of this host. */
-const ofDaemon = { RECONCILER_SERVER_HOST: '127.0.0.1', RECONCILER_SERVER_PORT: '0', RECONCILER_LOG_LEVEL: 'debug' }
+export const ofDaemon = {
+  RECONCILER_SERVER_HOST: '127.0.0.1',
+  RECONCILER_SERVER_PORT: '0',
+  RECONCILER_LOG_LEVEL: 'debug',
+}
 
 /** Resolves when it listens. */
 async function listening({ said }: Pick<Program, 'said'>): Promise<Listening> {
@@ -281,13 +285,7 @@ export interface DaemonMetrics {
   sum(name: string, labels?: Readonly<Record<string, string>>): number
 }
 
-export interface OpsAnswer {
-  status: number
-  headers: Readonly<Record<string, string>>
-  body: string
-}
-
-export async function get(url: string): Promise<OpsAnswer> {
+export async function get(url: string): Promise<{ status: number; headers: object; body: string }> {
   const response = await within(fetch(url), `GET ${url}`)
   return { status: response.status, headers: Object.fromEntries(response.headers), body: await response.text() }
 }

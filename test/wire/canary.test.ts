@@ -8,7 +8,7 @@ import { startOpsServer } from '../../src/ops/server.ts'
 import { logFields } from '../../tools/generate.ts'
 import { sandboxEnv, startPlatform } from '../support/platform.ts'
 import { endsOf, findCanaries, type Canaries } from '../support/canaries.ts'
-import { token } from '../support/ops-server.ts'
+import { ask, token } from '../support/ops-server.ts'
 import { startDaemon } from '../support/daemon.ts'
 import {
   collectSecrets,
@@ -21,7 +21,7 @@ import {
   strayJwt,
   troubles,
 } from '../support/planted.ts'
-import { get, makeFolder, startDaemon as startProcess, type LogLine, type OpsAnswer } from '../support/process.ts'
+import { makeFolder, startDaemon as startProcess, type LogLine } from '../support/process.ts'
 import { createVirtualClock } from '../support/virtual-clock.ts'
 
 const tellsAll = { RECONCILER_LOG_LEVEL: 'debug', RECONCILER_CONTROL_TOKEN: token }
@@ -59,7 +59,6 @@ async function badDay() {
     },
   })
   const { port } = await daemon.listening
-  const ask = (path: string): Promise<OpsAnswer> => get(`http://127.0.0.1:${port}${path}`)
   sandbox.receiver.fail({
     status: 500,
     body: `${planted['what the receiver answers later']} ${planted.name}`,
@@ -75,13 +74,13 @@ async function badDay() {
     }
   }
   const hits = (): number => Object.values(sandbox.faults.hits()).reduce((sum, count) => sum + count, 0)
-  const none = () => ({ live: new Set<number>(), ready: new Set<number>() })
+  const none = () => ({ live: new Set<number | undefined>(), ready: new Set<number | undefined>() })
   /** What the probes answered during the troubles of each operation, and in the end. */
   const probes = { token: none(), list: none(), retry: none(), end: none() }
 
   async function look(at: keyof typeof probes): Promise<void> {
-    for (const path of ['/metrics', '/status', '/', '/none']) shown.push((await ask(path)).body)
-    const [live, ready] = [await ask('/livez'), await ask('/readyz')]
+    for (const path of ['/metrics', '/status', '/', '/none']) shown.push((await ask(port, path)).body)
+    const [live, ready] = [await ask(port, '/livez'), await ask(port, '/readyz')]
     shown.push(live.body, ready.body)
     probes[at].live.add(live.status)
     probes[at].ready.add(ready.status)
