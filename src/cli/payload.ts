@@ -40,16 +40,8 @@ export function openPayloads(path: string | undefined, { log }: Session, io: Io)
   }
 }
 
-interface Missing {
-  notFound: readonly string[]
-  /** Why they may exist nevertheless. */
-  problem?: string | undefined
-  /** Why an event may have further records. */
-  ofEvents: readonly string[]
-}
-
 /** Writes the payloads of these events and webhooks. */
-async function writeAll(ids: readonly string[], payloads: Payloads, session: Session, io: Io): Promise<Missing> {
+async function writeAll(ids: readonly string[], payloads: Payloads, session: Session, io: Io) {
   const { client, connection, policy, target } = session
   const { clock, signal } = io
   const left = new Set(ids)
@@ -69,6 +61,7 @@ async function writeAll(ids: readonly string[], payloads: Payloads, session: Ses
     list: (...[query, ...more]: Parameters<typeof client.list>) => client.list({ ...query, ...rows }, ...more),
   }
   const lister = createLister({ policy, clock, zone: connection.zone, status: 'any', client: () => noting })
+  /** Why an event may have further records. */
   const ofEvents: string[] = []
   for (const id of ids) {
     const found = await lister.ofEvent(id, signal).catch((error: unknown) => {
@@ -81,14 +74,15 @@ async function writeAll(ids: readonly string[], payloads: Payloads, session: Ses
   }
   if (left.size === 0) return { notFound: [], ofEvents }
   await learnTime(client, signal)
-  // The platform cannot list webhooks by id.
+  /** Why those not found may exist nevertheless. */
   let problem: string | undefined
+  // The platform cannot list webhooks by id.
   for await (const found of lister.ofIds([...left], signal)) {
     io.progress(() => `Looking for ${left.size} webhooks in the records of ${target} ...`)
     await drained(io.stdout, io)
     problem = found.problem
   }
-  return { notFound: [...left], ofEvents, ...(left.size > 0 && { problem }) }
+  return { notFound: [...left], ofEvents, problem: left.size > 0 ? problem : undefined }
 }
 
 async function writePayloads(io: Io, options: CommandFlags, given: string[]): Promise<ExitCode> {

@@ -130,9 +130,8 @@ function createLeaseSchema() {
     ),
   })
 }
-type LeaseSchema = ReturnType<typeof createLeaseSchema>
 
-function toLease(object: z.output<LeaseSchema>): Lease {
+function toLease(object: z.output<ReturnType<typeof createLeaseSchema>>): Lease {
   const { metadata, spec } = object
   const seconds = spec?.leaseDurationSeconds ?? 0
   return {

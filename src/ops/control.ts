@@ -5,9 +5,8 @@ import type { CommandRefusal } from '../leader-election/leadership.ts'
 import type { AllProbes } from '../reconcile/retry/subscriptions.ts'
 import type { Pauses, PauseWish } from '../reconcile/retry/operator-pause.ts'
 import { BadRequest, bodyFields, subscriptionIdOf } from '../records/filter.ts'
-import { redactedJson } from '../runtime/redact.ts'
 import { createJobsEndpoint, isJobsPath, type JobsEndpointOptions } from './jobs-endpoint.ts'
-import { bodyOf, json, type OpsResponse } from './listen.ts'
+import { bodyOf, jsonResponse, type OpsResponse } from './listen.ts'
 import { refuse, refuseAccess, refusing, stoppingResponse, type RecordsEndpointOptions } from './records-endpoint.ts'
 import { toPause } from './status-document.ts'
 
@@ -125,7 +124,7 @@ export function createControl(options: ControlOptions): Control {
     if (options.jobs.jobs.isStopping()) return stoppingResponse()
     const done = await command(body)
     if ('problem' in done) return refuse(503, String(done.problem))
-    return { status: 200, contentType: json, body: `${redactedJson(done)}\n` }
+    return jsonResponse(done)
   })
 
   return (path, request) => {

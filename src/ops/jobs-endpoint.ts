@@ -5,8 +5,7 @@ import { BadRequest, bodyFields, objectOf, readFilter, textOf, type Fields } fro
 import type { JobRequest, JobView } from '../records/job.ts'
 import { maxRunning, type Jobs } from '../records/jobs.ts'
 import { toDate } from '../runtime/instant.ts'
-import { redactedJson } from '../runtime/redact.ts'
-import { bodyOf, json, type OpsResponse } from './listen.ts'
+import { bodyOf, jsonResponse, type OpsResponse } from './listen.ts'
 import {
   fieldsOf,
   limitOf,
@@ -112,8 +111,7 @@ export function createJobsEndpoint(
     const retried = jobs.retried(view.job, from, limit + 1) ?? []
     // A running job may still add records after the last one.
     const next = retried.length > limit ? String(from + limit) : null
-    const body = { ...shownJob(view, instance), retried: retried.slice(0, limit), next }
-    return { status: 200, contentType: json, body: `${redactedJson(body)}\n` }
+    return jsonResponse({ ...shownJob(view, instance), retried: retried.slice(0, limit), next })
   }
 
   async function start(request: IncomingMessage, by: CommandedBy): Promise<OpsResponse> {

@@ -4,6 +4,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { Socket } from 'node:net'
 import type { Clock } from '../runtime/clock.ts'
 import { CommandFailure, ConfigurationError, exitCode } from '../runtime/errors.ts'
+import { redactedJson } from '../runtime/redact.ts'
 
 export interface OpsResponse {
   status: number
@@ -32,6 +33,11 @@ export interface Listener {
 
 export const plainText = 'text/plain; charset=utf-8'
 export const json = 'application/json; charset=utf-8'
+
+/** JSON, on one line unless `indent` is given. */
+export function jsonResponse(body: object, status = 200, indent?: number): OpsResponse {
+  return { status, contentType: json, body: `${redactedJson(body, indent)}\n` }
+}
 
 /** Maximum lifetime of a connection. A command may wait 20 s for the Kubernetes API. */
 const maxLifeMs = 30_000

@@ -5,7 +5,7 @@ import type { RecordsReader, RecordsPage } from '../records/records.ts'
 import type { ExplainedRecord } from '../records/shown-record.ts'
 import { escapeInvisible, redactedJson } from '../runtime/redact.ts'
 import type { Access } from './access.ts'
-import { json, type OpsResponse } from './listen.ts'
+import { json, jsonResponse, type OpsResponse } from './listen.ts'
 import { standbyText, type SubscriptionNames } from './words.ts'
 
 export interface RecordsEndpointOptions {
@@ -31,7 +31,7 @@ const maxWords = 500
 
 /** A response with the reason why nothing was done. */
 export function refuse(status: number, error: string, more: object = {}): OpsResponse {
-  return { status, contentType: json, body: `${redactedJson({ error, ...more })}\n` }
+  return jsonResponse({ error, ...more }, status)
 }
 
 export function refuseAccess({ error, status }: { status: 401 | 403; error: string }): OpsResponse {
@@ -89,21 +89,21 @@ function oneOf<T extends string>(fields: Fields, name: string, allowed: readonly
 /** The part of a request that identifies the caller. */
 export type Asker = Parameters<Access>[0]
 
-interface Shown {
-  head: object
-  page: RecordsPage
-  /** The cursor of the next page. */
-  next: string | null
-}
-
 /** The texts are redacted already: redacting half a million rows twice is slow. */
 const ofBatch = (batch: readonly ExplainedRecord[]): string[] =>
   batch.map((record) => escapeInvisible(JSON.stringify(record)))
 
-/** One object; or lines: a head, the records, and a last line with the result, without which the list was truncated. */
-async function* piecesOf({ next, page, ...shown }: Shown, format: (typeof formats)[number]): AsyncGenerator<string> {
-  const isLines = format === 'ndjson'
-  const [between, head] = [isLines ? '\n' : ',\n', redactedJson(shown.head)]
+/**
+ * One object; or lines: a head, the records, and a last line with the result, without which the list was truncated. `next`: the
+ * cursor of the next page.
+ */
+async function* piecesOf(
+  page: RecordsPage,
+  fields: object,
+  next: string | null,
+  isLines: boolean,
+): AsyncGenerator<string> {
+  const [between, head] = [isLines ? '\n' : ',\n', redactedJson(fields)]
   yield isLines ? head : `${head.slice(0, -1)},"records":[`
   let count = 0
   for await (const batch of page.batches) {
@@ -158,9 +158,9 @@ export function createRecordsEndpoint(
     }
     const head = { schemaVersion: 1, instance, now: new Date(options.now()), source: page.source }
     const next = page.next === undefined ? null : writeCursor(page.next, asOf, meant)
-    const shown = { head, page, next }
-    const contentType = format === 'json' ? json : 'application/x-ndjson; charset=utf-8'
-    return { status: 200, contentType, body: piecesOf(shown, format) }
+    const isLines = format === 'ndjson'
+    const contentType = isLines ? 'application/x-ndjson; charset=utf-8' : json
+    return { status: 200, contentType, body: piecesOf(page, head, next, isLines) }
   }
 
   return refusing(respond)
@@ -189,7 +189,6 @@ export function createResponseEndpoint({
       message: error,
       body: body?.slice(0, maxWords) ?? null,
     }))
-    const body = `${redactedJson({ schemaVersion: 1, instance, responses: shown })}\n`
-    return { status: 200, contentType: json, body }
+    return jsonResponse({ schemaVersion: 1, instance, responses: shown })
   })
 }

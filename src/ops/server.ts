@@ -2,9 +2,8 @@
 import type { IncomingMessage } from 'node:http'
 import { expositionType } from '../observe/registry.ts'
 import type { Clock } from '../runtime/clock.ts'
-import { redactedJson } from '../runtime/redact.ts'
 import { createControl, type ControlOptions } from './control.ts'
-import { bugResponse, json, listen, plainText, type OpsResponse, type Listener } from './listen.ts'
+import { bugResponse, jsonResponse, listen, plainText, type OpsResponse, type Listener } from './listen.ts'
 import { renderPage, type PageView } from './page.ts'
 import { pageHeaders } from './page-styles.ts'
 import { createRecordsEndpoint, createResponseEndpoint, type RecordsEndpointOptions } from './records-endpoint.ts'
@@ -99,11 +98,7 @@ function readsOf(
   // A reload makes a screen reader lose its place.
   const refreshing: Make = () => pageOf({ refreshes: true })
   const still: Make = () => pageOf({ refreshes: false })
-  const asJson: Make = async () => ({
-    status: 200,
-    contentType: json,
-    body: `${redactedJson(await statusNow(), 2)}\n`,
-  })
+  const asJson: Make = async () => jsonResponse(await statusNow(), 200, 2)
   const exposition: Make = async () => ({ status: 200, contentType: expositionType, body: await metrics() })
   const readPage: Read = async (query) => {
     const asked = readRecordsQuery(query)
