@@ -8,15 +8,6 @@ import type { CommandFlags } from './flags.ts'
 import type { Io } from './io.ts'
 import { print, table, type TableColumn } from './format.ts'
 
-/** A key's value as in YAML; null when unset, `hidden` for a secret. */
-interface ShownKey {
-  key: string
-  value: unknown
-  secret: boolean
-  /** `default`, the file with its line, the variable's name, or the keys that it was derived from. */
-  origin: string
-}
-
 const hidden = '(hidden)'
 
 function valueAt(config: object, path: string): unknown {
@@ -36,7 +27,11 @@ function asGiven(key: Key, value: unknown): unknown {
   return value
 }
 
-function shownConfig({ config, origins }: LoadedConfig): ShownKey[] {
+/**
+ * Each key's value as in YAML (null when unset, `hidden` for a secret), and its origin: `default`, the file with its line, the
+ * variable's name, or the keys that it was derived from.
+ */
+function shownConfig({ config, origins }: LoadedConfig) {
   return keys.map((key) => {
     const origin = origins.get(key.key) ?? 'default'
     const isDerived = key.key === 'auth.issuerUrl' && origin === 'default'
@@ -54,7 +49,7 @@ function inWords(value: unknown): string {
   return typeof value === 'string' ? value || '""' : JSON.stringify(value)
 }
 
-const columns: TableColumn<ShownKey>[] = [
+const columns: TableColumn<ReturnType<typeof shownConfig>[number]>[] = [
   { name: 'key', of: ({ key }) => key },
   { name: 'value', of: ({ value }) => inWords(value) },
   { name: 'origin', of: ({ origin }) => origin },

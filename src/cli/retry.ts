@@ -206,11 +206,6 @@ async function isWanted(plan: JobDocument, options: CommandFlags, io: Io): Promi
   return /^y(?:es)?$/i.test((typed ?? '').trim())
 }
 
-/** Cancels the job when this command is stopped. Unsent records are still failed. */
-async function cancel(daemon: Daemon, job: string, io: Io): Promise<JobDocument> {
-  return askJob(daemon, `/${job}`, { method: 'DELETE' }, { ...io, signal: new AbortController().signal })
-}
-
 /** Runs a job to its end, or until the signal or --timeout. */
 async function runJob(
   daemon: Daemon,
@@ -233,7 +228,9 @@ async function runJob(
   } catch (error) {
     if (isAbort(error, signal)) {
       if (known === undefined) throw request.dryRun === true ? error : unconfirmed(daemon)
-      const ended = await cancel(daemon, known.job, io)
+      // Unsent records are still failed.
+      const unstopped = { ...io, signal: new AbortController().signal }
+      const ended = await askJob(daemon, `/${known.job}`, { method: 'DELETE' }, unstopped)
       // It may have ended before.
       if (ended.stoppedBy !== 'cancelled') return ended
       return { ...ended, stoppedBy: late.signal.aborted ? 'timeout' : 'interrupted' }

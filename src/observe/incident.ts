@@ -58,16 +58,8 @@ const openOf = (counts: Counts): number => urgentOf(counts) + counts['backing-of
 
 type Open = NonNullable<FactOf<'sweep'>['open']>
 
-/** Monotonic ms. */
-interface Beginning {
-  since: number
-  begunBefore: boolean
-  oldestEvent: Date | null
-  unlistedUntil: number | undefined
-  exhaustedBefore: number
-}
-
 export function createIncidents({ clock, history, report }: IncidentOptions): Incidents {
+  type Beginning = ReturnType<typeof begin>
   let running: Beginning | undefined
   let last: Incident | undefined
   /** Of the last full sweep; undefined before the first of this term. */
@@ -103,7 +95,8 @@ export function createIncidents({ clock, history, report }: IncidentOptions): In
     }
   }
 
-  function begin({ oldestAt }: Open, found: Counts, sweptAt: number): Beginning {
+  /** Times are monotonic ms. */
+  function begin({ oldestAt }: Open, found: Counts, sweptAt: number) {
     return {
       since: Math.min(sweptAt, ...failingSince.values()),
       begunBefore: counts === undefined,

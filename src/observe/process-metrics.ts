@@ -2,8 +2,6 @@
 import { performance } from 'node:perf_hooks'
 import { Counter, Gauge, type Registry } from 'prom-client'
 
-type ProcessReading = readonly [name: string, help: string, read: () => number]
-
 const cpu = (): NodeJS.CpuUsage => process.cpuUsage()
 const memory = (): NodeJS.MemoryUsage => process.memoryUsage()
 
@@ -26,21 +24,19 @@ const readings = [
     () => performance.eventLoopUtilization().active / 1000,
   ],
   ['nodejs_external_memory_bytes', 'Memory of objects outside of the heap in bytes.', () => memory().external],
-] as const satisfies readonly ProcessReading[]
+] as const satisfies readonly (readonly [name: string, help: string, read: () => number])[]
 
 /** Names as in prom-client; docs/metrics.md lists them. */
 export const processMetricNames = readings.map(([name]) => name)
 
-function add(registry: Registry, [name, help, read]: ProcessReading): void {
-  function collect(this: Counter | Gauge): void {
-    this.reset()
-    this.inc(read())
-  }
-  const options = { name, help, registers: [registry], collect }
-  if (name.endsWith('_total')) new Counter(options)
-  else new Gauge(options)
-}
-
 export function addProcessMetrics(registry: Registry): void {
-  for (const reading of readings) add(registry, reading)
+  for (const [name, help, read] of readings) {
+    const collect = function (this: Counter | Gauge): void {
+      this.reset()
+      this.inc(read())
+    }
+    const options = { name, help, registers: [registry], collect }
+    if (name.endsWith('_total')) new Counter(options)
+    else new Gauge(options)
+  }
 }
