@@ -4,17 +4,8 @@ import { closeSync, openSync } from 'node:fs'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { runCommand } from '../support/command.ts'
-import { sandboxEnv, seedDue, startPlatform } from '../support/platform.ts'
-import {
-  get,
-  mainScript,
-  makeFolder,
-  startDaemon,
-  startDaemonHere,
-  startProgram,
-  type Ended,
-  type Program,
-} from '../support/process.ts'
+import { sandboxEnv, seedDue, startBeside, startPlatform } from '../support/platform.ts'
+import { get, mainScript, makeFolder, startDaemon, startProgram, type Ended, type Program } from '../support/process.ts'
 
 const hour = 3_600_000
 
@@ -47,10 +38,7 @@ beforeAll(async () => {
   running = new AsyncDisposableStack()
   const sandbox = running.use(await startPlatform())
   seedDue(sandbox, records)
-  const env = await sandboxEnv(sandbox)
-  const daemon = running.use(await startDaemonHere({ ...env, RECONCILER_RETRY_ENABLED: 'false' }))
-  await daemon.said('full_sweep_completed')
-  beside = { ...env, RECONCILER_SERVER_PORT: new URL(daemon.url).port }
+  beside = running.use(await startBeside(sandbox, { RECONCILER_RETRY_ENABLED: 'false' })).env
 })
 afterAll(() => running.disposeAsync())
 
@@ -150,13 +138,10 @@ test('no JSON document holds a character that a terminal obeys, or that breaks o
   const bent = 'a\u009b2J\u202e\u2028b'
   await using sandbox = await startPlatform()
   const id = sandbox.addWebhook({ eventInstant: systemClock.now() - 3 * hour, eventType: bent, attempts: 1 })
-  const env = { ...(await sandboxEnv(sandbox)), RECONCILER_RETRY_ENABLED: 'false' }
-  await using daemon = await startDaemonHere(env)
-  await daemon.said('full_sweep_completed')
-  const own = { ...env, RECONCILER_SERVER_PORT: new URL(daemon.url).port }
-  const documents = [(await get(`${daemon.url}/status`)).body]
+  await using started = await startBeside(sandbox, { RECONCILER_RETRY_ENABLED: 'false' })
+  const documents = [(await get(`${started.daemon.url}/status`)).body]
   for (const args of [['status'], ['plan'], ['explain', id]]) {
-    documents.push((await runCommand([...args, '--json'], { env: own })).out)
+    documents.push((await runCommand([...args, '--json'], { env: started.env })).out)
   }
   expect(documents.map((text) => (JSON.parse(text) as { schemaVersion: number }).schemaVersion)).toEqual([2, 2, 3, 2])
   for (const text of documents) {

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest'
 import { createGate } from '../support/gate.ts'
 import { sandboxEnv, seedDue, startPlatform } from '../support/platform.ts'
 import { whenLoaded } from '../support/loading.ts'
-import { get, makeFolder, ofDaemon, startDaemon, startProgram, type Program } from '../support/process.ts'
+import { get, makeFolder, ofDaemon, startDaemon, startProgram } from '../support/process.ts'
 
 /** The last slot is kept for a subscription that has none in flight, and of three there is always one. */
 const inFlight = 3
@@ -12,10 +12,6 @@ const concurrency = { RECONCILER_RETRY_CONCURRENCY: String(inFlight) }
 const signals = ['SIGTERM', 'SIGINT'] as const
 /** An end that waited for it would come after the test's own limit. */
 const longGrace = { RECONCILER_SHUTDOWN_GRACE: '10m' }
-
-function accepted(program: Program): number {
-  return program.log().filter(({ event, result }) => event === 'retry_answered' && result === 'accepted').length
-}
 
 describe.concurrent('in mid-recovery', () => {
   test.each(signals)('%s lets retries in flight finish and starts no other', async (signal) => {
@@ -40,7 +36,8 @@ describe.concurrent('in mid-recovery', () => {
     expect(ready).toMatchObject({ status: 503, headers: { connection: 'close' }, body: 'stopping\n' })
     expect(live).toMatchObject({ status: 200, headers: { connection: 'close' } })
     expect(sandbox.stats.retries).toMatchObject({ accepted: 10 + inFlight })
-    expect(accepted(daemon)).toBe(10 + inFlight)
+    const accepted = daemon.log().filter(({ event, result }) => event === 'retry_answered' && result === 'accepted')
+    expect(accepted.length).toBe(10 + inFlight)
     expect(sandbox.counts()).toMatchObject({ successful: 10 + inFlight, failed: 60 - 10 - inFlight })
     expect(daemon.log().at(-1)).toMatchObject({ event: 'daemon_stopped', level: 'info', cutOff: 0 })
   })

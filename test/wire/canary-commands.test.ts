@@ -5,6 +5,7 @@ import type { Fault, FaultRule } from '../../sandbox/api/faults.ts'
 import { sandboxEnv, startPlatform } from '../support/platform.ts'
 import { findCanaries } from '../support/canaries.ts'
 import { runCommand } from '../support/command.ts'
+import { requiredEnv } from '../support/configuration.ts'
 import { token } from '../support/ops-server.ts'
 import {
   collectSecrets,
@@ -78,13 +79,7 @@ describe('a configuration that can not be used is refused, and not repeated', ()
     const given = wrong(pem)
     const [args, more] =
       typeof given === 'string' ? [['--config', await folder.write('config.yaml', given)], {}] : [[], given]
-    const env = {
-      RECONCILER_PLATFORM_BASE_URL: 'https://api.example.com',
-      RECONCILER_AUTH_ISSUER_URL: 'https://id.example.com/auth/realms/main',
-      RECONCILER_AUTH_CLIENT_ID: 'client',
-      ...more,
-    }
-    const { code, err, out } = await runCommand(['run', '--once', ...args], { env })
+    const { code, err, out } = await runCommand(['run', '--once', ...args], { env: { ...requiredEnv, ...more } })
     expect({ code, err }).toEqual({ code: 78, err: expect.stringMatching(/^The configuration has /) as string })
     expect(findCanaries(out + err, collectSecrets(pem, encrypted).canaries())).toEqual([])
   })

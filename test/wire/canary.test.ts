@@ -21,14 +21,13 @@ import {
   strayJwt,
   troubles,
 } from '../support/planted.ts'
-import { makeFolder, startDaemon as startProcess, type LogLine } from '../support/process.ts'
+import { makeFolder, ofDaemon, startDaemon as startProcess, type LogLine } from '../support/process.ts'
 import { createVirtualClock } from '../support/virtual-clock.ts'
 
 const tellsAll = { RECONCILER_LOG_LEVEL: 'debug', RECONCILER_CONTROL_TOKEN: token }
 const settings = {
+  ...ofDaemon,
   ...tellsAll,
-  RECONCILER_SERVER_HOST: '127.0.0.1',
-  RECONCILER_SERVER_PORT: '0',
   RECONCILER_PLATFORM_REQUEST_TIMEOUT: '300ms',
   RECONCILER_RETRY_BACKOFF_INITIAL: '1s',
   RECONCILER_RETRY_BACKOFF_MAX: '2s',
