@@ -5,6 +5,7 @@ import type { Socket } from 'node:net'
 import type { Clock } from '../runtime/clock.ts'
 import { CommandFailure, ConfigurationError, exitCode } from '../runtime/errors.ts'
 import { redactedJson } from '../runtime/redact.ts'
+import { textUpTo } from '../runtime/text-up-to.ts'
 
 export interface OpsResponse {
   status: number
@@ -172,18 +173,6 @@ async function send(response: ServerResponse, content: OpsResponse, withBody: bo
   if (!withBody) response.end()
   else if (isWhole) response.end(body)
   else await sendPieces(response, body)
-}
-
-/** The text of a message's body; undefined if it is too large. Rejects if it is truncated. */
-export async function textUpTo(maxBytes: number, body: AsyncIterable<unknown>): Promise<string | undefined> {
-  const chunks: Buffer[] = []
-  let bytes = 0
-  for await (const chunk of body as AsyncIterable<Buffer>) {
-    bytes += chunk.length
-    if (bytes > maxBytes) return undefined
-    chunks.push(chunk)
-  }
-  return Buffer.concat(chunks).toString()
 }
 
 /** Undefined if the body is truncated or too large. */
