@@ -181,7 +181,7 @@ export function createReconciler(
   config: Pick<Config, 'backlog' | 'ledger' | 'platform' | 'receiver' | 'retry'>,
   { clock, connection, emit, leadership = alone, nextTickAt, policy, random, transport }: ReconcilerDeps,
 ): Reconciler {
-  const { zone } = connection
+  const { tokens, zone } = connection
   const { api: serverClock } = connection.serverClocks
   const { maxRecords } = config.backlog
   const notifiers = { sweep: createNotifier(clock), retry: createNotifier(clock), confirm: createNotifier(clock) }
@@ -230,7 +230,7 @@ export function createReconciler(
   const receiver = createReceiverHealth({ healthUrl, transport, clock, wake: wake.retry, emit })
   /** Without a valid token, no call is sent before one is requested again. */
   function msUntilToken(): number {
-    const { isHeld, trouble } = connection.tokens
+    const { isHeld, trouble } = tokens
     const nextTryAt = trouble()?.nextTryAt ?? -Infinity
     return isHeld() ? 0 : Math.max(0, nextTryAt - clock.now())
   }
@@ -248,7 +248,7 @@ export function createReconciler(
   })
   /** Each part takes of these what its options name. */
   const common = {
-    ...{ clock, random, emit, policy, zone, client, rate, breaker },
+    ...{ clock, random, emit, policy, zone, client, rate, breaker, tokens },
     ...{ subscriptions, backlog, planner, outcomes, pause, receiver },
   }
   const gates = createGates({
@@ -258,14 +258,8 @@ export function createReconciler(
     nextListInMs: () => (sweeper.isUnderWay() ? 0 : Math.min(msUntilSweep(), confirmer.msUntilRound())),
     tokenInMs: msUntilToken,
   })
-  const dispatcher = createDispatcher({
-    ...common,
-    tokens: connection.tokens,
-    wake: wake.retry,
-    limits,
-    gates,
-    concurrency: config.retry.concurrency,
-  })
+  const { concurrency } = config.retry
+  const dispatcher = createDispatcher({ ...common, limits, gates, concurrency, wake: wake.retry })
   const confirmer = createConfirmer({ ...common, concurrency: policy.sweep.concurrency })
   const sweeper = createSweeper({ ...common, dispatcher, situations, maxRecords, wake: wake.sweep })
   const isReady = (): boolean => sweeper.findings().seenUntil !== undefined
@@ -291,7 +285,7 @@ export function createReconciler(
 
   function probe(): AllProbes {
     const probes = subscriptions.probe(clock.monotonic(), makeDue)
-    const platform = [connection.tokens.probe(), breaker.probe(), sweeper.probe()].includes(true)
+    const platform = [tokens.probe(), breaker.probe(), sweeper.probe()].includes(true)
     emit({ type: 'operator', command: 'probe', circuits: probes.circuits, platform })
     wake.retry()
     return { ...probes, platform }
