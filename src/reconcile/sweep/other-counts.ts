@@ -41,8 +41,9 @@ export function outsideOf(now: number, policy: WindowPolicy, zone: TimeZone): Re
 }
 
 /**
- * Failed records outside the window that are not excluded, by one list call of size 1; without a usable total, or with `select`, by
- * the rows of the first ten pages. With `select`, those behind them count, too. Undefined if there is a total but no row, if the rows show that it counted others, or if the call waited for the rate, because the
+ * Failed records outside the window that are not excluded, by the rows of the first page, if that ends the list; else by the total;
+ * without a usable one, or with `select`, by the rows of the first ten pages, and with `select` those behind them count, too.
+ * Undefined if there is a total but no row, if the rows show that others were listed, or if the call waited for the rate, because the
  * clock has passed its bound; `missed` if these are not listed at their own time. @throws PlatformFailure, TokenError, or the signal's reason
  */
 export async function countOutside(
@@ -52,34 +53,30 @@ export async function countOutside(
 ): Promise<number | 'missed' | undefined> {
   const { from, to } = { from: -Infinity, to: Infinity, ...outside }
   if (to < from) return 0
-  const query = { status: 'failed', ...outside } as const
   const askedAt = client.now()
-  const { records, rows, total } = await client.list({ ...query, page: 0, size: 1 }, signal)
-  if (client.now() - askedAt > toleratedAheadMs) return undefined
-  const foreign = records.find(({ eventLocal }) => eventLocal < from * 1000 || eventLocal >= (to + 1) * 1000)
-  if (foreign !== undefined) return (await isListedAtItsTime(foreign, client, signal)) ? undefined : 'missed'
-  if (records.some(({ status }) => status !== 'failed')) return undefined
-  if (rows === 0) return (total ?? 0) === 0 ? 0 : undefined
-  const { eventTypes, subscriptionIds } = policy.select
-  const isSelective = eventTypes.length + subscriptionIds.length > 0
-  const isTotalUsable = total !== undefined && rows <= total
-  if (isTotalUsable && !isSelective) return total
+  const isForeign = ({ eventLocal }: WebhookRecord): boolean =>
+    eventLocal < from * 1000 || eventLocal >= (to + 1) * 1000
   const isExcluded = (record: WebhookRecord): boolean =>
     exclusionOf(new FailedRecord(record, { zone, now: askedAt }), policy) !== undefined
-  const ids = new Set<string>()
-  const excluded = new Set<string>()
-  for (let page = 0, isLast = false; !isLast && page < maxCountedPages; page += 1) {
-    const listed = await client.list({ ...query, page, size: maxPageSize }, signal)
+  const isSelective = policy.select.eventTypes.length + policy.select.subscriptionIds.length > 0
+  const [ids, excluded] = [new Set<string>(), new Set<string>()]
+  let most = 0
+  for (let page = 0; page < maxCountedPages; page += 1) {
+    const listed = await client.list({ status: 'failed', ...outside, page, size: maxPageSize }, signal)
+    const { records, rows, total = 0, unreadable } = listed
+    if (client.now() - askedAt > toleratedAheadMs) return undefined
+    const foreign = records.find(isForeign)
+    if (foreign !== undefined) return (await isListedAtItsTime(foreign, client, signal)) ? undefined : 'missed'
+    if (records.some(({ status }) => status !== 'failed') || (page === 0 && rows === 0 && total > 0)) return undefined
     const before = ids.size
-    for (const record of listed.records) {
-      const id = record.id.toLowerCase()
-      ids.add(id)
-      if (isExcluded(record)) excluded.add(id)
-    }
+    for (const [index, { id = `row ${index}` }] of [...records, ...unreadable].entries()) ids.add(id.toLowerCase())
+    for (const record of records) if (isExcluded(record)) excluded.add(record.id.toLowerCase())
     // Behind the last page, a platform may show it again.
-    isLast = isShort(listed) || ids.size === before
+    if (isShort(listed) || ids.size === before) return ids.size - excluded.size
+    if (total >= rows) most = total
+    if (most > 0 && !isSelective) break
   }
-  return Math.max(ids.size, isTotalUsable ? total : 0) - excluded.size
+  return Math.max(ids.size, most) - excluded.size
 }
 
 /**

@@ -13,13 +13,16 @@ const start = testNow - 7 * dayMs
 const before = failedRecord({ eventLocal: start - dayMs })
 const inside = failedRecord({ eventLocal: testNow - dayMs })
 
+const hundred = Array.from({ length: 100 }, () => ({ ...before, id: crypto.randomUUID() }))
+
 const pageOf = (records: WebhookRecord[], fields: Partial<ListPage> = {}): ListPage => ({
   ...{ records, unreadable: [], rows: records.length, size: 100, total: records.length },
   ...fields,
 })
 
 test.each<[string, (query: ListQuery) => ListPage, number | 'missed' | undefined, notBefore?: number]>([
-  ['the total of the call', () => pageOf([before], { total: 4 }), 4],
+  ['the rows of its only page, though the total may be of all records', () => pageOf([before], { total: 4000 }), 1],
+  ['the total, where its page is full', () => pageOf(hundred, { total: 400 }), 400],
   ['none when the window begins before it', () => pageOf([before]), 0, testNow - hourMs],
   ['the rows of its pages, without a total', () => pageOf([before], { total: undefined }), 1],
   ['so, too, when there are rows but the total is none', () => pageOf([before], { total: 0 }), 1],
