@@ -173,13 +173,13 @@ async function acquireWithToken(
   kind: TrafficClass,
   signal: AbortSignal,
 ): Promise<void> {
-  await tokens.get(signal)
-  await rate.acquire(kind, signal)
-  // A long wait may outlast it.
-  if (tokens.isHeld()) return
-  rate.release(kind)
-  await tokens.get(signal)
-  await rate.acquire(kind, signal)
+  for (;;) {
+    await tokens.get(signal)
+    await rate.acquire(kind, signal)
+    // It may have been refused, or have expired, in the meantime.
+    if (tokens.isHeld()) return
+    rate.release(kind)
+  }
 }
 
 function createCall(options: ClientOptions): Call {
