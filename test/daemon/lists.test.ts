@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import type { ReadingsInput } from '../../sandbox/options.ts'
 import type { HttpRequest, HttpResponse, Transport } from '../../src/platform/http/http.ts'
 import { listParameter } from '../../src/platform/wire.ts'
-import { beginDay, emptyPage, hourMs, type DaemonOptions } from '../support/daemon.ts'
+import { beginDay, hourMs, type DaemonOptions } from '../support/daemon.ts'
 
 /** Nothing is retried, so that each record that was listed stays missing. */
 const observing = { RECONCILER_RETRY_ENABLED: 'false' }
@@ -121,23 +121,4 @@ test('a thousand records in each of four adjacent seconds, of which a slice hold
   const daemon = await day.start(observing, undefined, { policy: { sweep: { sliceRecords: 400, concurrency: 4 } } })
   expect(daemon.ops().status().missing).toBe(4000)
   expect(daemon.lists()).toBeLessThan(100)
-})
-
-test('lists without a status that show nothing are not compared with a ledger that has keys', async () => {
-  await using day = await beginDay()
-  const { clock, sandbox } = day
-  day.seed(960, [24, 1], { failed: 0, lastAttemptAfterMs: 500 })
-  let hides = true
-  const daemon = await day.start({ RECONCILER_LEDGER_URL: sandbox.ledgerUrl }, ({ url: { searchParams: query } }) => {
-    const isOfAll = query.has(listParameter.pageNumber) && !query.has(listParameter.status)
-    return hides && isOfAll ? { body: emptyPage } : undefined
-  })
-  await daemon.goOn(40)
-  const problem = (): string | undefined => daemon.ops().status().books?.problem?.text
-  expect(problem()).toContain("has no key of the platform's")
-  expect(problem()).toContain('the platform lists no delivery')
-  hides = false
-  await daemon.goOn(90)
-  expect(problem()).toBeUndefined()
-  expect(daemon.ops().status().books?.comparedUntil.getTime()).toBeGreaterThan(clock.now() - 2 * hourMs)
 })
