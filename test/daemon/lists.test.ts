@@ -122,3 +122,17 @@ test('a thousand records in each of four adjacent seconds, of which a slice hold
   expect(daemon.ops().status().missing).toBe(4000)
   expect(daemon.lists()).toBeLessThan(100)
 })
+
+test.each<[string, order: 'event-asc' | 'event-desc', burstAt: number]>([
+  ['before', 'event-asc', 20],
+  ['after', 'event-desc', 10],
+])(
+  'most of the listed records in one second, %s those that are neither listed nor counted: all are listed',
+  async (...[, order, at]) => {
+    await using day = await beginDay({ order })
+    day.seed(80, [at, at - 1 / 3600])
+    day.seed(70, [19, 11])
+    const daemon = await day.start(observing, undefined, { between: limited })
+    expect(daemon.ops().status()).toMatchObject({ missing: 150, sweeps: [{ result: 'complete' }] })
+  },
+)

@@ -126,8 +126,8 @@ export async function isListedAtItsTime(
 }
 
 /**
- * True if the platform counts more rows before or after the middle one than it listed there: it lists and counts only so many, of
- * a shorter span all. @throws like the list call
+ * True if the platform counts more rows before the last listed second, or after the first, than it listed there: it lists and counts
+ * only so many, of a shorter span all. @throws like the list call
  */
 async function hasMore(
   { records, span }: Pick<Listing, 'records' | 'span'>,
@@ -135,12 +135,12 @@ async function hasMore(
   signal: AbortSignal,
 ): Promise<boolean> {
   const seconds = records.map(({ eventLocal }) => Math.floor(eventLocal / 1000)).toSorted((a, b) => a - b)
-  const middle = seconds[seconds.length >> 1] ?? span.to
-  for (const half of [
-    { from: span.from, to: middle },
-    { from: middle, to: span.to },
+  const [first = span.from, last = first] = [seconds[0], seconds.at(-1)]
+  for (const part of [
+    { from: span.from, to: Math.max(span.from, last - 1) },
+    { from: Math.min(span.to, first + 2), to: span.to },
   ]) {
-    const { from, to } = asked(half)
+    const { from, to } = asked(part)
     const { total = 0 } = await client.list({ ...statusFilter(status), from, to, page: 0, size: 1 }, signal)
     if (total > seconds.filter((second) => second >= from && second <= to).length) return true
   }
