@@ -25,18 +25,9 @@ import { createPageReader, type ReadPage } from './page-reader.ts'
 import type { RateLimiter, RateReport, TrafficClass } from './rate-limiter.ts'
 import { classifyOwn, PlatformFailure, retryAfterMs } from './http/response.ts'
 import type { ServerClock } from './server-clock.ts'
-import { youngTokenMs, type AccessToken } from './auth/token.ts'
+import { youngTokenMs, type AccessToken, type TokenCache } from './auth/token.ts'
 import { TokenError } from './auth/token-response.ts'
 import { webhooksPath } from './wire.ts'
-
-type Token = Pick<AccessToken, 'obtainedAt' | 'value'>
-
-export interface TokenSource {
-  get(signal?: AbortSignal): Promise<Token>
-  isHeld(): boolean
-  refused(token: Token, options: { hasWorked: boolean }): void
-  renewed(token: Token, signal?: AbortSignal): Promise<Token>
-}
 
 /** One HTTP exchange of the webhook operations. */
 export interface RequestEvent {
@@ -51,7 +42,7 @@ export interface ClientOptions {
   baseUrl: string
   requestTimeoutMs: number
   zone: TimeZone
-  tokens: TokenSource
+  tokens: Pick<TokenCache, 'get' | 'isHeld' | 'refused' | 'renewed'>
   transport: Transport
   rate: RateLimiter
   /** A list call fails if the platform's rate limit requires a longer wait. Default: it waits. */
@@ -185,12 +176,12 @@ async function acquireWithToken(
 function createCall(options: ClientOptions): Call {
   const { clock, rate, serverClock, tokens } = options
   /** The last token that the API accepted, for any call and by method. */
-  let workingToken: Token | undefined
-  const worksFor = new Map<string, Token>()
+  let workingToken: AccessToken | undefined
+  const worksFor = new Map<string, AccessToken>()
   /** Until then a doubtful response is believed, monotonic ms. */
   let believedUntil = -Infinity
   let doubtMs = firstDoubtMs
-  let doubted: Token | undefined
+  let doubted: AccessToken | undefined
   /** When a call last succeeded, in monotonic ms, and the pauses until then. */
   let responded = { at: -Infinity, pausedMs: 0 }
   /** When a list first failed since then, monotonic ms; Infinity if none has. */
@@ -203,7 +194,7 @@ function createCall(options: ClientOptions): Call {
     return isSilent && method === 'GET' && status !== undefined && !neverDoubtful.has(reason)
   }
 
-  function toRequest({ method, url, body }: Operation<unknown>, token: Token, signal: AbortSignal): HttpRequest {
+  function toRequest({ method, url, body }: Operation<unknown>, token: AccessToken, signal: AbortSignal): HttpRequest {
     const headers: HttpRequest['headers'] = {
       accept: 'application/json',
       'accept-encoding': 'identity',
@@ -250,7 +241,7 @@ function createCall(options: ClientOptions): Call {
   async function once<T>(
     kind: TrafficClass,
     operation: Operation<T>,
-    token: Token,
+    token: AccessToken,
     signal: AbortSignal,
   ): Promise<Exchange<T>> {
     const sentAt = clock.monotonic()
@@ -279,17 +270,17 @@ function createCall(options: ClientOptions): Call {
     return exchange
   }
 
-  const isYoung = (token: Token): boolean => clock.monotonic() - token.obtainedAt < youngTokenMs
+  const isYoung = (token: AccessToken): boolean => clock.monotonic() - token.obtainedAt < youngTokenMs
 
   /** A young token that never worked may not be known to every server yet, in whatever way that is said. */
-  function refuses(token: Token, operation: Operation<unknown>, exchange: Exchange<unknown>): boolean {
+  function refuses(token: AccessToken, operation: Operation<unknown>, exchange: Exchange<unknown>): boolean {
     if (exchange.reason === 'unauthorized') return true
     const isUnknown = token !== workingToken && worksFor.has(operation.method) && isYoung(token)
     return isUnknown && isDoubtful(exchange, operation) && clock.monotonic() >= believedUntil
   }
 
   /** Doubts a token, for all its calls, where such calls have worked, with this one or an earlier one; at most once in a while. */
-  function doubts(token: Token, operation: Operation<unknown>, exchange: Exchange<unknown>): boolean {
+  function doubts(token: AccessToken, operation: Operation<unknown>, exchange: Exchange<unknown>): boolean {
     const now = clock.monotonic()
     const working = worksFor.get(operation.method)
     if (!isDoubtful(exchange, operation) || working === undefined || (working !== token && isYoung(token))) return false
@@ -303,7 +294,7 @@ function createCall(options: ClientOptions): Call {
   }
 
   /** Another token instead of a doubted one; undefined if there is none, and the response is believed. */
-  async function renewed(token: Token, signal: AbortSignal): Promise<Token | undefined> {
+  async function renewed(token: AccessToken, signal: AbortSignal): Promise<AccessToken | undefined> {
     try {
       return await tokens.renewed(token, signal)
     } catch (error) {

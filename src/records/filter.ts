@@ -2,6 +2,7 @@
 import { parseDuration } from '../config/duration.ts'
 import { isUuid } from '../runtime/uuid.ts'
 import { decisions } from '../reconcile/decide.ts'
+import type { FailedRecord } from '../reconcile/failed-record.ts'
 import { parseInstant } from '../runtime/instant.ts'
 
 /** An invalid request: the message names the field and the allowed values. Nothing was done. */
@@ -148,14 +149,10 @@ export function readFilter(fields: Fields, { now, subscriptions }: ReadContext):
   return { ...filter, ...Object.fromEntries(Object.entries(lists).filter(([, values]) => values !== undefined)) }
 }
 
-export interface Filtered {
-  id: string
-  eventId: string
-  subscriptionId: string
-  eventType: string
-  responseStatusCode: number | null
-  eventAt: number
-}
+export type Filtered = Pick<
+  FailedRecord,
+  'id' | 'eventId' | 'subscriptionId' | 'eventType' | 'responseStatusCode' | 'eventAt'
+>
 
 /** True for a matching record, apart from its decision. Ids come last, because unpacking them costs most. */
 export function matcherOf({

@@ -105,11 +105,9 @@ export async function showFiltered(
   return (await client.list(query, signal)).rows > 0
 }
 
-export interface StuckOptions {
+export interface StuckOptions extends OutsideOptions {
   client: PlatformClient
   monotonic: () => number
-  policy: Policy
-  zone: TimeZone
   /** When the daemon last sent a PATCH of a record, in epoch ms of the platform's clock. */
   triedAt: (id: string) => number | undefined
 }
