@@ -9,7 +9,7 @@ import { visibleText } from '../runtime/redact.ts'
 import { askStatus, findDaemon } from './ask.ts'
 import { causeTable } from './cause-table.ts'
 import type { CommandFlags } from './flags.ts'
-import { print, cell, paragraphs, widthOf } from './format.ts'
+import { print, cell, paragraph, paragraphs, widthOf } from './format.ts'
 import type { Io } from './io.ts'
 import { createMoments } from './moments.ts'
 import { selectionOf } from './selection.ts'
@@ -68,11 +68,10 @@ function planText(plan: Plan, status: StatusDocument, shown: PlanShown): string 
   const records = status.causes.list.reduce((sum, cause) => sum + cause.records, status.causes.more.records)
   const found = counted(records, 'failed record')
   const known = isWhole ? `${found}.` : records > 0 ? `At least ${found}.` : 'No failed record is known.'
-  const head = [
-    `${cell(plan.instance)} at ${url}, ${moments.show(plan.now)}`,
-    `${known} Nothing was changed.${isWhole ? '' : ` ${status.summary.headline}`}`,
-  ]
-  return `${paragraphs(head, shown)}${causeTable(status, width)}\n${conclusions(plan, status.exhausted.oldest, shown)}`
+  // A name is no command, whatever it is.
+  const head = paragraph(`${cell(plan.instance)} at ${url}, ${moments.show(plan.now)}`, width)
+  const lines = [`${known} Nothing was changed.${isWhole ? '' : ` ${status.summary.headline}`}`]
+  return `${head}${paragraphs(lines, shown)}${causeTable(status, width)}\n${conclusions(plan, status.exhausted.oldest, shown)}`
 }
 
 type PlanShown = Omit<StatusShown, 'paint'>

@@ -316,6 +316,11 @@ test.each<[what: string, changes: Partial<StatusState>, code: number, said: stri
   expect(ran.out.match(conclusions)).toEqual(said.match(conclusions))
 })
 
+test('plan of an instance that is named like a command', async () => {
+  const { out } = await beside(() => status({ ...seen, instance: 'webhook-reconciler run 2' }), ['plan'])
+  expect(out).toMatch(/^webhook-reconciler run 2 at http/)
+})
+
 test('plan on a standby names the leader', async () => {
   const { code, err, out } = await beside(() => status({ ...seen, ...standby }), ['plan'])
   expect([code, err, out]).toEqual([1, 'This instance stands by. a_1 leads: ask there. ', ''])
