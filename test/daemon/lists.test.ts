@@ -136,3 +136,13 @@ test.each<[string, order: 'event-asc' | 'event-desc', burstAt: number]>([
     expect(daemon.ops().status()).toMatchObject({ missing: 150, sweeps: [{ result: 'complete' }] })
   },
 )
+
+test('an unreadable row among those that are listed and counted: all others are listed', async () => {
+  await using day = await beginDay()
+  const [broken = ''] = day.seed(150, [20, 10])
+  const spoilt = showing(({ data: { webhooks } }) => {
+    for (const row of webhooks as Record<string, unknown>[]) if (row['id'] === broken) row['status'] = 'lost'
+  })
+  const daemon = await day.start(observing, undefined, { between: (transport) => spoilt(limited(transport)) })
+  expect(daemon.ops().status()).toMatchObject({ missing: 149, unreadable: { rows: 1 } })
+})

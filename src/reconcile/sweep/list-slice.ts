@@ -130,7 +130,7 @@ export async function isListedAtItsTime(
  * only so many, of a shorter span all. @throws like the list call
  */
 async function hasMore(
-  { records, span }: Pick<Listing, 'records' | 'span'>,
+  { records, span, unreadable }: Pick<Listing, 'records' | 'span' | 'unreadable'>,
   { client, status }: ListingOptions,
   signal: AbortSignal,
 ): Promise<boolean> {
@@ -142,7 +142,9 @@ async function hasMore(
   ]) {
     const { from, to } = asked(part)
     const { total = 0 } = await client.list({ ...statusFilter(status), from, to, page: 0, size: 1 }, signal)
-    if (total > seconds.filter((second) => second >= from && second <= to).length) return true
+    // An unreadable row may be of either part.
+    const listed = seconds.filter((second) => second >= from && second <= to).length + unreadable.length
+    if (total > listed) return true
   }
   return false
 }
@@ -358,9 +360,9 @@ export async function listSlice(span: Span, options: ListingOptions, signal: Abo
   if (foreign !== undefined && verdict === 'whole' && !(await isListedAtItsTime(foreign, options.client, signal)))
     verdict = 'missed'
   // Limits are round numbers.
-  const isRound = rows.length > 0 && rows.length === total && rows.length % maxPageSize === 0
+  const isRound = rows.length > 0 && rowsOf(reading) === total && total % maxPageSize === 0
   const mayEndEarly = isRound && foreign === undefined && span.to - span.from > 1 && verdict === 'whole'
-  if (mayEndEarly && (await hasMore({ records: rows, span }, options, signal)))
+  if (mayEndEarly && (await hasMore({ records: rows, span, unreadable }, options, signal)))
     return { span, askedAt, records: [], unreadable, unexpected, verdict: 'too-many', total: undefined }
   const isOwned = (record: WebhookRecord): boolean => contains(span, Math.floor(record.eventLocal / 1000))
   const records = rows.filter((record) => isListed(record, status) && isOwned(record))
