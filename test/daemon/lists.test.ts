@@ -41,11 +41,13 @@ const empty = (changed: object = {}): DaemonOptions['between'] =>
     if (numberOf(request) > 2) data.webhooks = []
     if (metadata.page !== undefined) Object.assign(metadata.page, changed)
   })
-/** No rows behind the first page, and none of them in the total. */
-const limited = showing(({ data, metadata: { page } }, request) => {
-  if (numberOf(request) > 0) data.webhooks = []
-  if (page !== undefined) page.totalElements = Math.min(page.totalElements, 100)
-})
+/** No more rows than this, of the first page, and none of the others in the total. */
+const limitedTo = (rows: number) =>
+  showing(({ data, metadata: { page } }, request) => {
+    data.webhooks = numberOf(request) > 0 ? [] : data.webhooks.slice(0, rows)
+    if (page !== undefined) page.totalElements = Math.min(page.totalElements, rows)
+  })
+const limited = limitedTo(100)
 /** Each page behind this one is another one. */
 const behind =
   (page: string, last = 2) =>
@@ -79,6 +81,7 @@ test.each<[string, ReadingsInput, DaemonOptions['between'], sliceRecords: number
   ['none, and no rows behind the third page', small, empty({ totalElements: undefined }), 4000, 300],
   ['that are true, and pages behind the third are refused', small, refused, 4000, 300],
   ['of the first page, and no rows behind it', {}, limited, 4000, 150],
+  ['of half a page, and no rows behind it', {}, limitedTo(50), 4000, 250],
   ['none, and pages behind the third are refused', { ...small, totals: 'absent' }, refused, 4000, 300],
   ['that are true, with a page size that is the number of rows', {}, sizeOfRows, 4000, 40],
   ['twice the truth, with a page size that is the number of rows', { totals: 'high' }, sizeOfRows, 4000, 40],

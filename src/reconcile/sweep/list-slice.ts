@@ -305,23 +305,26 @@ function verdictOf({ end, isLong, lastTotal, total = 0 }: Reading, rows: number)
   return rows < total || lastTotal < total || (end === 'nothing-new' && !isAgain) ? 'missed' : 'whole'
 }
 
-/** Its first page has shown all rows of its total, and is shown again: behind the last one, or because pages are ignored. */
-const isOnePageAgain = ({ end, isLong, lastTotal, total, ...reading }: Reading): boolean =>
-  end === 'nothing-new' && !isLong && rowsOf(reading) === total && lastTotal === total
-
-/** False if the total may be of its page alone: a page of one row then has another. */
-async function isTotalOfSlice(
-  { total = 0 }: Pick<Reading, 'total'>,
+/**
+ * True if the first page has shown all rows, and is shown again behind itself. Where pages are ignored, the total may be of its page
+ * alone: a page of one row then has another. @throws like the list call
+ */
+async function isOnePage(
+  { end, isLong, lastTotal, total, ...reading }: Reading,
   span: Span,
   { client, status }: ListingOptions,
   signal: AbortSignal,
 ): Promise<boolean> {
+  if (end !== 'nothing-new' || isLong || total !== lastTotal || total !== rowsOf(reading)) return false
   if (total === 1) return true
   const page = await client.list({ ...statusFilter(status), ...asked(span), page: 0, size: 1 }, signal)
   return page.total === total && page.rows < total
 }
 
 const rowsOf = ({ seen, unreadable }: Pick<Reading, 'seen' | 'unreadable'>): number => seen.size + unreadable.length
+
+/** The limit of a platform that lists and counts no more rows is a multiple of this. */
+const roundRows = 50
 
 /** Maximum readings of a slice of any status, in all, and in a row without news. */
 const [maxReadings, maxNothingNew] = [20, 5]
@@ -337,7 +340,7 @@ export async function listSlice(span: Span, options: ListingOptions, signal: Abo
   const staysListed = status === 'any'
   let reading = await readSlice(span, { ...options, isLast: isShort }, signal)
   let verdict = verdictOf(reading, rowsOf(reading))
-  if (isOnePageAgain(reading) && (await isTotalOfSlice(reading, span, options, signal))) verdict = 'whole'
+  if (await isOnePage(reading, span, options, signal)) verdict = 'whole'
   // No total shows that rows left the list meanwhile, which moves others to pages that were read before.
   const isUnproven = reading.isLong && (reading.total ?? 0) < rowsOf(reading)
   const isReadAgain = verdict === 'whole' && isUnproven && status === 'failed'
@@ -359,8 +362,7 @@ export async function listSlice(span: Span, options: ListingOptions, signal: Abo
   const foreign = rows.find((record) => isForeign(record, span))
   if (foreign !== undefined && verdict === 'whole' && !(await isListedAtItsTime(foreign, options.client, signal)))
     verdict = 'missed'
-  // Limits are round numbers.
-  const isRound = rows.length > 0 && rowsOf(reading) === total && total % maxPageSize === 0
+  const isRound = rows.length > 0 && rowsOf(reading) === total && total % roundRows === 0
   const mayEndEarly = isRound && foreign === undefined && span.to - span.from > 1 && verdict === 'whole'
   if (mayEndEarly && (await hasMore({ records: rows, span, unreadable }, options, signal)))
     return { span, askedAt, records: [], unreadable, unexpected, verdict: 'too-many', total: undefined }
