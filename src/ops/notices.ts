@@ -30,16 +30,7 @@ import {
   openOf,
   recoveredOf,
 } from './figures.ts'
-import {
-  factsOf,
-  type GateStatus,
-  type Level,
-  type PauseStatus,
-  type StatusDocument,
-  type StatusFacts,
-  type StatusState,
-  type StatusSummary,
-} from './status-document.ts'
+import type { GateStatus, Level, PauseStatus, StatusFacts, StatusSummary } from './status-document.ts'
 import {
   asNow,
   isLongWait,
@@ -417,7 +408,7 @@ function adviceOf(head: NoticeReason | undefined, level: Level, reasons: readonl
 }
 
 /** `runbookUrl`: the address without a section. */
-function summaryOf(status: StatusFacts, runbookUrl: string): StatusSummary {
+export function summaryOf(status: StatusFacts, runbookUrl: string): StatusSummary {
   const conditions = conditionsOf(status).filter((one) => one !== false)
   const reasons: NoticeReason[] = [...gateReasonsOf(status), ...conditions].toSorted(worstFirst)
   const head = reasons.find(({ isAside }) => isAside !== true)
@@ -440,10 +431,4 @@ function summaryOf(status: StatusFacts, runbookUrl: string): StatusSummary {
         runbook: linkOf(other),
       })),
   }
-}
-
-/** Builds the status document from a state: its facts and their summary. */
-export function toStatus(state: StatusState): StatusDocument {
-  const facts = factsOf(state)
-  return { schemaVersion: 2, summary: summaryOf(facts, state.runbookUrl ?? 'docs/runbook.md'), ...facts }
 }

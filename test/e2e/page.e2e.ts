@@ -1,7 +1,7 @@
 // The status page in a real Chromium: it is what it says without scripts, and everybody can read it.
 import type { Browser, BrowserContextOptions } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { toStatus } from '../../src/ops/notices.ts'
+import { toStatus } from '../../src/ops/status.ts'
 import type { StatusState } from '../../src/ops/status-document.ts'
 import { accessibilityProblems, keepPicture, openPage, startBrowser, type OpenPage } from '../support/browser.ts'
 import { aStatusState } from '../support/status.ts'

@@ -1,6 +1,6 @@
 // `records` and `explain` over real HTTP, each response of the daemon as a row: what is said, asked next, and how it ends.
 import { expect, test } from 'vitest'
-import { toStatus } from '../../src/ops/notices.ts'
+import { toStatus } from '../../src/ops/status.ts'
 import type { StatusState } from '../../src/ops/status-document.ts'
 import { beside, type Reply, type Script } from '../support/beside.ts'
 import { incidentNow, uuid } from '../support/incident.ts'

@@ -1,6 +1,6 @@
 // `status`, `wait`, `pause`, `resume`, `probe` and `plan` over real HTTP, each response of the daemon as a row: what is said, and how it ends.
 import { expect, test } from 'vitest'
-import { toStatus } from '../../src/ops/notices.ts'
+import { toStatus } from '../../src/ops/status.ts'
 import type { StatusState } from '../../src/ops/status-document.ts'
 import { beside, type Reply } from '../support/beside.ts'
 import { anIncident, aCause, incidentNow, noDecisions, uuid } from '../support/incident.ts'

@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest'
 import type { HistoryStep } from '../../../src/observe/history.ts'
 import { missingChart } from '../../../src/ops/chart.ts'
-import { toStatus } from '../../../src/ops/notices.ts'
+import { toStatus } from '../../../src/ops/status.ts'
 import type { Html } from '../../../src/ops/html.ts'
 import { aStatusState } from '../../support/status.ts'
 

@@ -1,6 +1,6 @@
 // Notices about conditions that last, each alone: what is so, for whom, since when, and what to do.
 import { expect, test } from 'vitest'
-import { toStatus } from '../../../src/ops/notices.ts'
+import { toStatus } from '../../../src/ops/status.ts'
 import type { StatusState } from '../../../src/ops/status-document.ts'
 import { aCause, incidentNow, noDecisions, refusing } from '../../support/incident.ts'
 import { aCircuit, aStatusState, noCauses, shut } from '../../support/status.ts'

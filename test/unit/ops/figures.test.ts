@@ -1,7 +1,7 @@
 // The end as page and terminal say it: when all has arrived, or why that is not known.
 import { expect, test } from 'vitest'
 import { doneOf, missingText, recoveredOf, refusedText } from '../../../src/ops/figures.ts'
-import { toStatus } from '../../../src/ops/notices.ts'
+import { toStatus } from '../../../src/ops/status.ts'
 import type { StatusFacts } from '../../../src/ops/status-document.ts'
 import { aStatusState, noCauses } from '../../support/status.ts'
 import { aCause, incidentNow, noDecisions, refusing } from '../../support/incident.ts'

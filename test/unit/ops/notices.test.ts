@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { gateNames, gateTable, type Gate } from '../../../src/reconcile/retry/gates.ts'
 import { doneOf, seenText } from '../../../src/ops/figures.ts'
 import type { StatusState, StatusSummary } from '../../../src/ops/status-document.ts'
-import { toStatus } from '../../../src/ops/notices.ts'
+import { toStatus } from '../../../src/ops/status.ts'
 import { aCause, begunIncident, ofOneType, incidentNow, noDecisions, refusing } from '../../support/incident.ts'
 import { aCircuit, aStatusState, noCauses, shut, throttled } from '../../support/status.ts'
 

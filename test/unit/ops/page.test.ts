@@ -5,7 +5,7 @@ import { doneOf } from '../../../src/ops/figures.ts'
 import { incidentPairs, incidentTitle } from '../../../src/ops/incident-text.ts'
 import { renderPage, type PageView } from '../../../src/ops/page.ts'
 import { pageHeaders } from '../../../src/ops/page-styles.ts'
-import { toStatus } from '../../../src/ops/notices.ts'
+import { toStatus } from '../../../src/ops/status.ts'
 import type { StatusState } from '../../../src/ops/status-document.ts'
 import type { NextRetry } from '../../../src/reconcile/decide.ts'
 import {

@@ -1,7 +1,7 @@
 // The status document: what it says of a state, and that nothing but ids, types, codes, counts and times gets into it.
 import { describe, expect, test } from 'vitest'
 import type { SweepEnd } from '../../../src/observe/progress.ts'
-import { toStatus } from '../../../src/ops/notices.ts'
+import { toStatus } from '../../../src/ops/status.ts'
 import type { StatusState } from '../../../src/ops/status-document.ts'
 import { createCauses } from '../../../src/ops/causes.ts'
 import { ibanOf } from '../../support/canaries.ts'

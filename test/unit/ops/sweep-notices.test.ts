@@ -1,6 +1,6 @@
 // Notices about listing that fails or waits: beside rejected retries, and for deliveries that leave the window meanwhile.
 import { expect, test } from 'vitest'
-import { toStatus } from '../../../src/ops/notices.ts'
+import { toStatus } from '../../../src/ops/status.ts'
 import type { StatusState } from '../../../src/ops/status-document.ts'
 import type { FailedCall } from '../../../src/reconcile/retry/platform-breaker.ts'
 import { incidentNow, noDecisions } from '../../support/incident.ts'
