@@ -11,6 +11,7 @@ import type { SigningKey } from '../platform/auth/private-key.ts'
 import { SignCommandError } from '../platform/auth/sign-command.ts'
 import type { Reloadable } from '../platform/auth/reloadable.ts'
 import type { PlatformClient } from '../platform/client.ts'
+import type { Connection } from '../platform/connection.ts'
 import { createUnreadableSum, unreadableText } from '../platform/record.ts'
 import type { TimeZone } from '../platform/time-zone.ts'
 import { maxPageSize } from '../platform/wire.ts'
@@ -259,8 +260,14 @@ const toleratedAheadSeconds = 120
 /** Largest difference between two zones. */
 const maxZoneSeconds = 26 * hour
 
+interface ZoneToCheck {
+  client: Pick<PlatformClient, 'list' | 'now'>
+  config: { platform: Pick<Config['platform'], 'timeZone'> }
+  connection: Pick<Connection, 'zone'>
+}
+
 /** Looks for future events and events of the last hour, with times read in `platform.timeZone`. */
-export async function checkZone({ client, config, connection }: Watched, signal: AbortSignal): Promise<Finding> {
+export async function checkZone({ client, config, connection }: ZoneToCheck, signal: AbortSignal): Promise<Finding> {
   const { timeZone } = config.platform
   const now = newestSecond(client, connection.zone)
   async function newestIn(from: number, to: number): Promise<number | undefined> {

@@ -48,5 +48,5 @@ test.each([
   const page = { records: [record], rows: 1, unreadable: [], size: undefined, total: undefined }
   const client = { list: () => Promise.resolve(page), now: () => Date.UTC(2026, 9, 25, 1, 20) }
   const of = { client, config: { platform: { timeZone } }, connection: { zone } }
-  expect((await checkZone(of as never, new AbortController().signal)).verdict).toBe(verdict)
+  expect((await checkZone(of, new AbortController().signal)).verdict).toBe(verdict)
 })
