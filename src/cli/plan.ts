@@ -68,7 +68,7 @@ function planText(plan: Plan, status: StatusDocument, shown: PlanShown): string 
   const records = status.causes.list.reduce((sum, cause) => sum + cause.records, status.causes.more.records)
   const found = counted(records, 'failed record')
   const known = isWhole ? `${found}.` : records > 0 ? `At least ${found}.` : 'No failed record is known.'
-  // A name is no command, whatever it is.
+  // An instance may be named like a command, which would get `server.commandPrefix`.
   const head = paragraph(`${cell(plan.instance)} at ${url}, ${moments.show(plan.now)}`, width)
   const lines = [`${known} Nothing was changed.${isWhole ? '' : ` ${status.summary.headline}`}`]
   return `${head}${paragraphs(lines, shown)}${causeTable(status, width)}\n${conclusions(plan, status.exhausted.oldest, shown)}`

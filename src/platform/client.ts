@@ -158,7 +158,7 @@ function kindOf(
   return isOfLists || (reason === 'server-error' && !mayBeOfRecord) ? 'overloaded' : 'ok'
 }
 
-/** Acquires a call from the rate limiter while a token is held: calls that wait for one would all be sent when it comes. */
+/** Acquires a call from the rate limiter while a token is held: calls that wait for one would all be sent at once when it comes. */
 async function acquireWithToken(
   { rate, tokens }: Pick<ClientOptions, 'rate' | 'tokens'>,
   kind: TrafficClass,

@@ -27,7 +27,7 @@ export interface TokenCache {
    * @throws TokenError, at once while backing off; the signal's reason
    */
   get(signal?: AbortSignal): Promise<AccessToken>
-  /** True if it resolves at once. */
+  /** True if `get` resolves at once. */
   isHeld(): boolean
   /**
    * Reports that the API rejected a token. A young token may not be known to every server, yet or ever: it stays in use. If it
@@ -144,7 +144,7 @@ function cachedToken(
   return {
     token: accessToken(value, now),
     refreshAt: Math.max(refreshAt, now + minRefreshMs),
-    // One that is over when it comes is used for a moment: the next one may come as late.
+    // One that has expired when it arrives is used for a second: the next one may arrive as late.
     expiresAt: Math.max(sentAt + lifetimeMs, now + minRefreshMs),
     restsUntil: now,
     former: former && { ...former, former: undefined },

@@ -77,7 +77,7 @@ interface Flight extends Pick<RetryEvent, 'attempt' | 'why'> {
 export interface Dispatcher {
   /** One turn of the loop: ends cooldowns, frees places and pings the platform, each when due. */
   turn(signal: AbortSignal): void
-  /** The record to retry now; undefined if there is none, a gate is shut, no slot is free, or no token is held: requests one. */
+  /** The record to retry now; undefined if there is none, a gate is shut, no slot is free, or no token is held, which is then requested. */
   pick(signal: AbortSignal): Picked | undefined
   /** Sends its retry. `kill` aborts the call. */
   send(picked: Picked, kill: AbortSignal): void
@@ -107,7 +107,7 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
   const fences = new Map<Fence, Span>()
   /** The current ping of the platform. */
   let pinging: Promise<void> = Promise.resolve()
-  /** A record waits for the current request of a token. */
+  /** The token request that a due record waits for; undefined without one. */
   let requesting: Promise<void> | undefined
   /** Monotonic ms, not counting a Retry-After: that wait is no silence. */
   const activeMs = (): number => clock.monotonic() - rate.pausedMs('retry')
@@ -149,7 +149,7 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     }
   }
 
-  /** No record is taken before there is a token: all that wait for one would be sent when it comes, though a gate may be shut then. */
+  /** No record is picked without a token: all that wait for one would be sent at once when it comes, even if a gate is shut by then. */
   function pick(signal: AbortSignal): Picked | undefined {
     if (!mayRetry()) return undefined
     const now = client.now()

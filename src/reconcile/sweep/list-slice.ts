@@ -323,7 +323,7 @@ async function isOnePage(
 
 const rowsOf = ({ seen, unreadable }: Pick<Reading, 'seen' | 'unreadable'>): number => seen.size + unreadable.length
 
-/** The limit of a platform that lists and counts no more rows is a multiple of this. */
+/** Limits of platforms that list and count only so many rows are multiples of this. */
 const roundRows = 50
 
 /** Maximum readings of a slice of any status, in all, and in a row without news. */
